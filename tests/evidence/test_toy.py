@@ -207,3 +207,6 @@ def test_what_client_hosts_saw_is_shown_by_host_and_never_mixed(
         assert ids == [f"toy-rows-{host}" for host in SEEN], "unique in a page"
     assert len(toy.computed) == 3 * 14
     assert render_html(folder).count("On client host load1") >= 1
+    told = json.loads(render_json(folder))
+    assert list(told["toy_by_host"]) == list(SEEN)
+    assert [len(runs) for runs in told["toy_by_host"].values()] == [14, 14]

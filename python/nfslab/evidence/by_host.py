@@ -16,7 +16,7 @@ from nfslab.evidence.cache import facts_of
 from nfslab.results.catalogue import read_part
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nfslab.evidence.base import EvidenceKind
 
@@ -33,16 +33,12 @@ class PlacedRun:
     label: str
 
 
-def with_hosts(
-    kind: EvidenceKind[F],
-    section: Section | None,
-    runs: Sequence[PlacedRun],
-    name: str,
-    points: Sequence[str],
-) -> Section | None:
-    """The section of a kind with a part for each client host that has such evidence."""
+def found_by_host(
+    kind: EvidenceKind[F], runs: Sequence[PlacedRun], whole: Found[F]
+) -> dict[str, Found[F]]:
+    """What each client host saw; `whole` names the experiment and its points."""
     if not kind.tables:
-        return section  # it tells of points, or of the record
+        return {}  # it tells of points, or of the record
     made: dict[str, list[RunFacts[F]]] = {}
     problems: dict[str, list[str]] = {}
     for one in runs:
@@ -57,17 +53,22 @@ def with_hosts(
             if facts is not None:
                 run_facts = RunFacts(sealed, one.point, one.block, one.label, facts)
                 made.setdefault(host.name, []).append(run_facts)
+    return {
+        name: Found(whole.name, made.get(name, []), whole.points, problems.get(name, []))
+        for name in dict.fromkeys([*made, *problems])
+    }
+
+
+def with_hosts(
+    kind: EvidenceKind[F], section: Section | None, hosts: Mapping[str, Found[F]]
+) -> Section | None:
+    """The section of a kind with a part for each client host that has such evidence."""
     parts = []
-    for host_name in dict.fromkeys([*made, *problems]):
-        found: Found[F] = Found(name, made.get(host_name, []), points)
-        part_section = kind.section(found) if found.runs else None
-        part_section = part_section or Section(kind.title)
-        part_section = dataclasses.replace(
-            part_section,
-            problems=[*part_section.problems, *problems.get(host_name, [])],
-        )
-        if not part_section.empty:
-            parts.append(_named(part_section, host_name))
+    for name, found in hosts.items():
+        part = (kind.section(found) if found.runs else None) or Section(kind.title)
+        part = dataclasses.replace(part, problems=[*part.problems, *found.problems])
+        if not part.empty:
+            parts.append(_named(part, name))
     if not parts:
         return section
     whole = section or Section(kind.title, anchor=kind.kind)

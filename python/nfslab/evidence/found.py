@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from nfslab.display.sections import Section
 from nfslab.errors import ResultsError
 from nfslab.evidence.base import Facts, Found, RunFacts, SealedRun
-from nfslab.evidence.by_host import PlacedRun, with_hosts
+from nfslab.evidence.by_host import PlacedRun, found_by_host, with_hosts
 from nfslab.evidence.cache import facts_of
 from nfslab.evidence.registry import evidence_kinds
 from nfslab.results.catalogue import RUNS, read_run
@@ -61,14 +61,32 @@ class CountedRun:
     label: str
 
 
-def found_evidence(analysis: Analysis) -> Iterator[tuple[EvidenceKind[Any], Found[Any]]]:
-    """Every kind that has something to tell (or to complain about) of this experiment."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """A kind that has something to tell (or to complain about) of an experiment."""
+
+    kind: EvidenceKind[Any]
+    found: Found[Any] | None
+    """Of this machine; None: nothing."""
+    by_host: dict[str, Found[Any]]
+    """Of each client host, where several made the load together."""
+
+
+def found_evidence(analysis: Analysis) -> Iterator[Told]:
+    """Every kind that does."""
     runs = counted_runs(analysis)
     sealed: dict[str, SealedRun] = {}
     for kind in evidence_kinds():
         found = _find(kind, analysis, runs, sealed)
-        if found.runs or found.problems or kind.workload == analysis.workload:
-            yield kind, found
+        placed = [
+            PlacedRun(one, run.point, run.block, run.label)
+            for run in runs
+            if (one := sealed.get(run.folder.name)) is not None and one.record.client_hosts
+        ]
+        by_host = found_by_host(kind, placed, found)
+        tells = found.runs or found.problems or kind.workload == analysis.workload
+        if tells or by_host:
+            yield Told(kind, found if tells else None, by_host)
 
 
 def find(kind: EvidenceKind[F], analysis: Analysis) -> Found[F]:
@@ -78,19 +96,10 @@ def find(kind: EvidenceKind[F], analysis: Analysis) -> Found[F]:
 
 def sections_of(analysis: Analysis) -> list[Section]:
     """What reports show, in the order of the registry."""
-    runs = counted_runs(analysis)
-    sealed: dict[str, SealedRun] = {}
     made = []
-    for kind in evidence_kinds():
-        found = _find(kind, analysis, runs, sealed)
-        tells = found.runs or found.problems or kind.workload == analysis.workload
-        section = section_of(kind, found) if tells else None
-        placed = [
-            PlacedRun(one, run.point, run.block, run.label)
-            for run in runs
-            if (one := sealed.get(run.folder.name)) is not None and one.record.client_hosts
-        ]
-        made.append(with_hosts(kind, section, placed, analysis.name, found.points))
+    for told in found_evidence(analysis):
+        section = None if told.found is None else section_of(told.kind, told.found)
+        made.append(with_hosts(told.kind, section, told.by_host))
     return [section for section in made if section is not None]
 
 
@@ -117,12 +126,15 @@ def section_of(kind: EvidenceKind[F], found: Found[F]) -> Section | None:
 
 
 def content_of(analysis: Analysis) -> dict[str, Any]:
-    """What `report --json` has of each kind, by its key."""
-    made = {
-        kind.json_key or kind.kind: kind.content(found)
-        for kind, found in found_evidence(analysis)
-        if found.runs or kind.workload
-    }
+    """What `report --json` has of each kind, by its key; by host, of client hosts: KEY_by_host."""
+    made: dict[str, Any] = {}
+    for told in found_evidence(analysis):
+        kind, found = told.kind, told.found
+        key = kind.json_key or kind.kind
+        if found is not None and (found.runs or kind.workload):
+            made[key] = kind.content(found)
+        hosts = {name: kind.content(one) for name, one in told.by_host.items() if one.runs}
+        made[f"{key}_by_host"] = hosts
     return {key: content for key, content in made.items() if content}
 
 
