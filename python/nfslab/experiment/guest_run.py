@@ -35,9 +35,8 @@ from nfslab.results.catalogue import PARTIAL_PREFIX, RUNS
 from nfslab.results.emulation import CHECK
 from nfslab.results.records import PhaseRecord
 from nfslab.vm import kernel as kernel_files
-from nfslab.vm.guest import Limits
 from nfslab.vm.qemu import Size
-from nfslab.vm.run import attended
+from nfslab.vm.run import Boot, attended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,7 +191,7 @@ class GuestRun:
             self._kvm = guest.kvm
             return guest.attend(outputs, say, self._look(guest))
 
-        code = attended(command, work, self.kernel, size, Limits(), say, attend)
+        code = attended(Boot(command, work, self.kernel, size), say, attend)
         if self._told.error is not None:
             raise agent.error_of(self._told.error)
         if code != 0:

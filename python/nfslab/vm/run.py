@@ -58,6 +58,18 @@ class Request:
     limits: Limits = field(default_factory=Limits)
 
 
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What a guest is made of, and what it runs."""
+
+    command: Sequence[str]
+    work: Path
+    """Shared for writing; the command runs there."""
+    kernel: Kernel
+    size: qemu.Size
+    limits: Limits = field(default_factory=Limits)
+
+
 def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], None]) -> int:
     """Run a command in a guest of its own; its exit code. UsageError, Unavailable, RunFailed.
 
@@ -71,24 +83,17 @@ def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], N
         say(f"Linux {kernel.release} in a virtual machine ({how})")
         return guest.attend({"stdout": out, "stderr": err}, say)
 
-    return attended(request.command, work, kernel, request.size, request.limits, say, attend)
+    boot = Boot(request.command, work, kernel, request.size, request.limits)
+    return attended(boot, say, attend)
 
 
-def attended(
-    command: Sequence[str],
-    work: Path,
-    kernel: Kernel,
-    size: qemu.Size,
-    limits: Limits,
-    say: Callable[[str], None],
-    attend: Callable[[Guest], int],
-) -> int:
-    """What `attend` makes of a guest that runs a command in `work`; RunFailed, UsageError.
+def attended(boot: Boot, say: Callable[[str], None], attend: Callable[[Guest], int]) -> int:
+    """What `attend` makes of the guest; RunFailed, UsageError.
 
-    A guest in which QEMU slipped before its kernel was up has run nothing, and is booted again.
+    One in which QEMU slipped before its kernel was up has run nothing, and is booted again.
     """
     for number in range(1, BOOTS_MOST + 1):
-        with booted(command, work, kernel, size, limits, say) as guest:
+        with _booted(boot, say) as guest:
             try:
                 return attend(guest)
             except RunFailed:
@@ -99,45 +104,32 @@ def attended(
 
 
 @contextmanager
-def booted(
-    command: Sequence[str],
-    work: Path,
-    kernel: Kernel,
-    size: qemu.Size,
-    limits: Limits,
-    say: Callable[[str], None],
-) -> Iterator[Guest]:
-    """A guest that boots and will run a command in `work`; ended with the block."""
-    archive = initramfs(kernel, command, work, dict(os.environ))
+def _booted(boot: Boot, say: Callable[[str], None]) -> Iterator[Guest]:
+    """A guest that boots, and will run its command; ended with the block."""
+    archive = initramfs(boot.kernel, boot.command, boot.work, dict(os.environ))
     with Resources("virtual machine") as resources:
         place = _place(resources)
         (place / "initramfs").write_bytes(archive)
-        shares = [Share("root", Path("/"), False), Share("work", work, True)]
-        with _started(kernel, size, limits, place, shares, resources, say) as guest:
+        with _started(boot, place, resources, say) as guest:
             yield guest
 
 
-def _started(
-    kernel: Kernel,
-    size: qemu.Size,
-    limits: Limits,
-    place: Path,
-    shares: list[Share],
-    resources: Resources,
-    say: Callable[[str], None],
-) -> Guest:
+def _started(boot: Boot, place: Path, resources: Resources, say: Callable[[str], None]) -> Guest:
     """With KVM where that works, else emulated."""
     cache = kernels.cache_folder()
+    shares = [Share("root", Path("/"), False), Share("work", boot.work, True)]
 
-    def boot(kvm: bool) -> Guest:
+    def begun(kvm: bool) -> Guest:
         own = place / ("kvm" if kvm else "emulated")
         own.mkdir()
-        return Guest.boot(own, kernel.vmlinux, size, shares, resources, kvm=kvm, limits=limits)
+        return Guest.boot(
+            own, boot.kernel.vmlinux, boot.size, shares, resources, kvm=kvm, limits=boot.limits
+        )
 
     tried = qemu.kvm_may_work(cache)
     if tried:
         try:
-            guest = boot(True)
+            guest = begun(True)
             try:
                 guest.await_sign_of_life()
             except BaseException:
@@ -147,7 +139,7 @@ def _started(
             return guest
         except (NoSignOfLife, RunFailed):
             say("KVM boots no kernel here (remembered until this machine's next boot)")
-    guest = boot(False)
+    guest = begun(False)
     if tried:
         # Not before: what keeps an emulated guest from starting is no fault of KVM's.
         qemu.remember_kvm(cache, works=False)
