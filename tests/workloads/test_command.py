@@ -283,3 +283,16 @@ def test_the_page_has_every_field() -> None:
     fields += ["unit", "better", "scale", "primary"]
     missing = [name for name in fields if f"`{name}" not in text]
     assert missing == ["metrics"], "which has a section of its own"
+
+
+@pytest.mark.parametrize(
+    ("unit", "hosts", "can"),
+    [("1/s", 3, True), ("MiB/s", 3, True), ("ms", 3, False), ("ms", 1, True)],
+)
+def test_several_hosts_need_a_primary_metric_that_adds_up(unit: str, hosts: int, can: bool) -> None:
+    metrics = [{"name": "told", "pattern": "([0-9]+)", "unit": unit}]
+    work = CommandWorkload(CommandParameters(data="disk", argv=["true"], metrics=metrics))
+    answer = work.check_hosts(hosts, 1)
+    assert answer.ok == can
+    assert can or ("told" in answer.reason and "1/s" in answer.fix)
+    assert CommandWorkload(CommandParameters(data="disk", argv=["true"])).check_hosts(3, 1).ok

@@ -44,7 +44,7 @@ from nfslab.plugins import nearest
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import Metric
 from nfslab.workloads.base import Outcome, Workload, WorkloadParameters
-from nfslab.workloads.command_hosts import OWN_METRICS, together
+from nfslab.workloads.command_hosts import OWN_METRICS, adds_up, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -361,19 +361,32 @@ class CommandWorkload(Workload):
         }
         for pattern in p.metrics:
             metrics[pattern.name] = self._metric(pattern, said)
-        primary = next((m.name for m in p.metrics if m.primary), None)
-        metrics[primary or next((m.name for m in p.metrics), "wall_s")].primary = True
+        first = self._primary()
+        metrics["wall_s" if first is None else first.name].primary = True
         return Outcome(metrics=metrics)
 
     def check_hosts(self, hosts: int, processes: int) -> Availability:
-        """The program runs once on each host."""
-        if processes == 1:
-            return Availability(True)
-        return Availability(
-            False,
-            "the program of the workload command runs once on each client host",
-            "leave client.processes out, and let the program start more: {clients} in its argv",
-        )
+        """The program runs once on each host, and the primary metric is one of all of them."""
+        if processes != 1:
+            return Availability(
+                False,
+                "the program of the workload command runs once on each client host",
+                "leave client.processes out, and let the program start more: {clients} in its argv",
+            )
+        first = self._primary()
+        if hosts > 1 and first is not None and not adds_up(first.name, first.unit):
+            return Availability(
+                False,
+                f"what client hosts say of the primary metric {first.name!r} does not add up: "
+                f"{first.unit!r} is no rate",
+                'make another one the primary, of a unit such as "1/s"',
+            )
+        return Availability(True)
+
+    def _primary(self) -> MetricPattern | None:
+        """The metric that is shown first; None: the wall time."""
+        metrics = self.parameters.metrics
+        return next((one for one in metrics if one.primary), metrics[0] if metrics else None)
 
     def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """What the hosts' programs said, put together by the unit."""

@@ -1,4 +1,8 @@
-"""What programs on several client hosts said, put together by the unit."""
+"""What programs on several client hosts said, put together where it can be.
+
+Rates and CPU times add up, the longest wall time is that of all. What else a program says (a
+latency, a quantile, a count) may be anything: it stays each host's own.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from nfslab.results.records import Metric
     from nfslab.workloads.base import RunContext
 
+WALL: Final = "wall_s"
 OWN_METRICS: Final = frozenset({"wall_s", "user_s", "system_s"})
 
 
@@ -32,9 +37,12 @@ def together(context: RunContext, parts: Sequence[HostPart]) -> Outcome:
                               if one is None),
                 fix="see what the program said there: hosts/NAME/logs of the run",
             )  # fmt: skip
-        way, value = _together(name, first.unit, values)
-        metrics[name] = first.model_copy(update={"value": value})
-        context.notes.append(f"{name} of {len(parts)} client hosts: {way}")
+        if adds_up(name, first.unit):
+            metrics[name] = first.model_copy(update={"value": math.fsum(values)})
+        elif name == WALL:
+            metrics[name] = first.model_copy(update={"value": max(values)})
+        else:
+            context.notes.append(f"{name} is each client host's own: hosts/NAME/run.json")
     outcome = Outcome(metrics=metrics)
     rate = next((n for n, m in metrics.items() if m.primary and _is_rate(m.unit)), None)
     if rate is not None:
@@ -44,14 +52,10 @@ def together(context: RunContext, parts: Sequence[HostPart]) -> Outcome:
     return outcome
 
 
+def adds_up(name: str, unit: str) -> bool:
+    """Over hosts that are at work at the same time."""
+    return _is_rate(unit) or name in OWN_METRICS - {WALL}
+
+
 def _is_rate(unit: str) -> bool:
     return unit.endswith("/s")
-
-
-def _together(name: str, unit: str, values: Sequence[float]) -> tuple[str, float]:
-    """(how, the value) of one metric of several client hosts."""
-    if name == "wall_s":
-        return "the longest", max(values)
-    if _is_rate(unit) or name in OWN_METRICS:
-        return "the sum", math.fsum(values)
-    return "the mean", math.fsum(values) / len(values)
