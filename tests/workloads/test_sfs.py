@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab.cli import sfs
 from nfslab.errors import RunFailed
 from nfslab.evidence.offered_load.operations import read_run, together
 from nfslab.mounts.none import NfsExport
+from nfslab.offered.plans import Mounted
 from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.base import Completions, Outcome
@@ -164,6 +166,30 @@ def test_every_option_reaches_the_command() -> None:
     opened = workload(arrivals="uniform", outstanding=7, files=3).arguments([EXPORT], "m", 4)
     assert "--arrivals uniform --outstanding 7" in " ".join(opened)
     assert " ".join(opened).endswith("--seed 1 --repetition 4 --files 3")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"arrivals": "uniform", "outstanding": 7, "files": 3, "warm_up": "1s", "duration": "2s"},
+        {"mode": "closed", "clients": 5, "processes": 4, "think": "constant", "cool_down": "3s",
+         "threads": 2, "bytes_per_op": "64k", "verify_share": 0.5, "seed": 9, "mix": "laddis"},
+    ],
+)  # fmt: skip
+def test_on_several_hosts_the_load_is_planned_as_the_command_plans_it(
+    values: dict[str, Any], scratch: Path
+) -> None:
+    work = workload(**values)
+    name = f"sfs-plan-{uuid.uuid4().hex[:8]}"
+    with run_of(work, scratch, name=name, places={"data": scratch / name / "d"}, seed=5) as run:
+        run.context.services.nfs_exports[run.context.places["data"].target] = EXPORT
+        ours = work._point(run.context).plan()
+    argv = work.arguments([EXPORT], values.get("mix", "sfs3"), 5)
+    asked = sfs.command.make_context("sfs", argv[argv.index("sfs") + 1 :]).params
+    targets = asked["targets"]
+    (rate,) = asked["ladder"]
+    theirs = sfs._points([Mounted.of(one) for one in targets], targets, asked)(rate).plan()
+    assert ours == theirs
 
 
 def test_the_set_grows_with_the_offered_load_and_nothing_else() -> None:
