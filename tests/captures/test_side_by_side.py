@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import signal
 import struct
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 from nfslab.captures.analysis import Asked, read_captures
 from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
+from nfslab.cluster.base import Agent
 from nfslab.errors import RunFailed
 from nfslab.machine import children
 
@@ -75,10 +75,14 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.started: list[subprocess.Popen[bytes]] = []
+        self.stops_first = False
+        """Before it is told anything: it can have done nothing when it is killed."""
         begin = children.begin
 
         def begun(*words: Any, **options: Any) -> children.Child:
             child = begin(*words, **options)
+            if self.stops_first and not self.started:
+                child.process.send_signal(signal.SIGSTOP)
             self.started.append(child.process)
             return child
 
@@ -110,15 +114,13 @@ def test_files_in_another_order_are_counted_as_such(files: list[Path]) -> None:
 def test_a_worker_killed_half_way_costs_its_file_s_work_again(
     files: list[Path], watched: Watched
 ) -> None:
-    killed: list[int] = []
+    watched.stops_first = True
 
-    def kill_once(state: Any) -> None:
+    def kill(state: Any) -> None:
         assert 0 < state["read_bytes"] <= state["total_bytes"]
-        if not killed:
-            killed.append(watched.started[0].pid)
-            os.kill(killed[0], signal.SIGKILL)
+        watched.started[0].kill()
 
-    found = read_side_by_side(files, 2, kill_once)
+    found = read_side_by_side(files, 2, kill)
     assert watched.started[0].returncode == -signal.SIGKILL
     assert len(watched.started) == 3
     assert told(json.dumps(found.content)) == in_a_row(files)
@@ -163,26 +165,33 @@ def test_hosts_of_a_cluster_give_the_same(
 def test_a_host_that_is_lost_costs_its_file_s_work_again(
     files: list[Path], cluster: Cluster
 ) -> None:
-    killed: list[int] = []
+    worker = cluster.workers["one"]
 
-    def kill_once(_state: Any) -> None:
-        if not killed:
-            killed.append(cluster.workers["one"].pid)
-            cluster.workers["one"].kill()
+    def kill(_state: Any) -> None:
+        worker.kill()
 
     with cluster.connected() as there:
-        found = read_side_by_side(files, 2, kill_once, there.members)
-    assert killed
+        one, _ = there.members
+        begin = one.begin
+
+        def begun(module: str) -> Agent:
+            """It stands still before its agent is told anything."""
+            agent = begin(module)
+            worker.send_signal(signal.SIGSTOP)
+            return agent
+
+        one.begin = begun  # type: ignore[method-assign]
+        found = read_side_by_side(files, 2, kill, there.members)
+    assert worker.wait() == -signal.SIGKILL
     assert told(json.dumps(found.content)) == in_a_row(files)
 
 
 def test_without_any_host_left_nothing_is_read(files: list[Path], cluster: Cluster) -> None:
-    def kill_all(_state: Any) -> None:
+    with cluster.connected() as there:
         for worker in cluster.workers.values():
             worker.kill()
-
-    with cluster.connected() as there, pytest.raises(RunFailed, match="no host is left"):
-        read_side_by_side(files, 2, kill_all, there.members)
+        with pytest.raises(RunFailed, match="no host is left"):
+            read_side_by_side(files, 2, None, there.members)
 
 
 def test_what_does_not_settle_is_read_in_a_row(

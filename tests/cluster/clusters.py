@@ -140,6 +140,29 @@ class Cluster:
 
 
 @contextlib.contextmanager
+def lasting(place: Path) -> Iterator[Cluster]:
+    """One with a worker, and a state folder of its own: for tests that leave it as it was."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NFSLAB_STATE", str(place / "state"))
+        made = Cluster(place)
+        made.worker("one")
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@contextlib.contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """Whatever a test finds, it is not waited for for ever."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
 def three_namespaces() -> Iterator[dict[str, tuple[list[str], Addresses]]]:
     """Of each name: the words that enter its namespace, and its addresses."""
     with contextlib.ExitStack() as stack:

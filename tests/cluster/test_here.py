@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from nfslab.cluster.base import Agent
 from nfslab.cluster.here import ClusterHere, MemberHere
+from nfslab.machine.resources import Resources, recover
 
 from tests.cluster.hearing import heard
 
@@ -15,8 +18,8 @@ PART = "nfslab.offered.part"
 
 
 @pytest.fixture
-def agent() -> Agent:
-    (member,) = ClusterHere([MemberHere("here")]).members
+def agent(resources: Resources) -> Agent:
+    (member,) = ClusterHere([MemberHere("here", resources)]).members
     return member.begin(PART)
 
 
@@ -54,3 +57,22 @@ def test_a_kill_is_told(agent: Agent) -> None:
     os.kill(agent._child.process.pid, 9)  # type: ignore[attr-defined]
     assert heard(agent, "ended")["why"] == "killed by SIGKILL"
     agent.end()
+
+
+def test_what_a_killed_owner_left_goes_with_the_next_start(state: Path) -> None:
+    """Its folder is in the journal; the agent ends by itself."""
+    begin = (
+        "import os, sys\nfrom nfslab.cluster.here import MemberHere\n"
+        "from nfslab.machine.resources import Resources\n"
+        f"agent = MemberHere('here', Resources('killed')).begin({PART!r})\n"
+        "print(agent._folder.path, flush=True)\nsys.stdin.read()\n"
+    )
+    argv = [sys.executable, "-c", begin]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as owner:
+        assert owner.stdout is not None
+        folder = Path(owner.stdout.readline().strip())
+        assert folder.is_dir()
+        owner.kill()
+    assert recover() != []
+    assert not folder.exists()

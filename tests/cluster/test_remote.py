@@ -22,7 +22,7 @@ from nfslab.cluster.remote import AgentThere, ClusterThere
 from nfslab.cluster.settings import joined
 from nfslab.errors import RunFailed
 
-from tests.cluster.clusters import PART, Cluster, Watched, children_of, folder_of
+from tests.cluster.clusters import PART, Cluster, Watched, children_of, ended, folder_of, lasting
 from tests.cluster.hearing import PATIENCE_S, heard
 from tests.stopping import stop
 
@@ -38,13 +38,8 @@ def cluster(tmp_path: Path, state: Path) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """For tests that leave it as it was."""
-    place = tmp_path_factory.mktemp("calm")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NFSLAB_STATE", str(place / "state"))
-        made = Cluster(place)
-        made.worker("one")
+    with lasting(tmp_path_factory.mktemp("calm")) as made:
         yield made
-        made.close()
 
 
 def only_child(cluster: Cluster, name: str = "one") -> Watched:
@@ -203,7 +198,7 @@ signal.pause()
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_without_its_prime_no_agent_goes_on(cluster: Cluster, how: signal.Signals) -> None:
     argv = [sys.executable, "-c", PRIME, str(cluster.folder), cluster.address]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE) as prime:
+    with ended(subprocess.Popen(argv, stdout=subprocess.PIPE)) as prime:
         assert prime.stdout is not None
         assert prime.stdout.readline() == b"begun\n"
         child = only_child(cluster)
@@ -211,7 +206,6 @@ def test_without_its_prime_no_agent_goes_on(cluster: Cluster, how: signal.Signal
         stop(child.pid)
         prime.send_signal(how)
         assert child.ends()
-        prime.kill()
     agent = begun(cluster)
     agent.member.link._loop.close()
 

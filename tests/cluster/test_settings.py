@@ -14,7 +14,7 @@ from nfslab.errors import RunFailed, UsageError
 from pydantic import ValidationError
 
 from tests.cli.invocation import nfslab
-from tests.cluster.clusters import Cluster
+from tests.cluster.clusters import Cluster, ended
 from tests.cluster.hearing import PATIENCE_S
 
 BAD = {
@@ -140,14 +140,11 @@ def test_what_launchers_start_finds_its_scheduler_by_the_folder(
     assert (none.returncode, "no cluster is running" in none.stderr) == (2, True)
     nfslab(capsys, "cluster", "start", "--dir", str(folder))
     argv = [sys.executable, "-P", "-m", "nfslab.cluster", "worker", "--dir", str(folder)]
-    with subprocess.Popen([*argv, "--name", "one"], stdout=subprocess.PIPE) as worker:
-        try:
-            words = ["--dir", str(folder), "--members", "1", "--json"]
-            checked = nfslab(capsys, "cluster", "check", *words)
-            assert checked.code == 0
-            assert [one["host"] for one in json.loads(checked.out)["hosts"]] == ["one"]
-            stopped = nfslab(capsys, "cluster", "stop", "--dir", str(folder))
-            assert stopped.out == "one: ended\nscheduler: ended\n"
-            assert worker.wait(PATIENCE_S) == 0
-        finally:
-            worker.kill()
+    with ended(subprocess.Popen([*argv, "--name", "one"], stdout=subprocess.PIPE)) as worker:
+        words = ["--dir", str(folder), "--members", "1", "--json"]
+        checked = nfslab(capsys, "cluster", "check", *words)
+        assert checked.code == 0
+        assert [one["host"] for one in json.loads(checked.out)["hosts"]] == ["one"]
+        stopped = nfslab(capsys, "cluster", "stop", "--dir", str(folder))
+        assert stopped.out == "one: ended\nscheduler: ended\n"
+        assert worker.wait(PATIENCE_S) == 0

@@ -15,7 +15,7 @@ from nfslab.cluster.settings import ClusterSection, connect
 from nfslab.errors import RunFailed
 
 from tests.cli.invocation import nfslab
-from tests.cluster.clusters import PART, Watched
+from tests.cluster.clusters import PART, Watched, ended
 from tests.cluster.hearing import heard
 from tests.cluster.ssh_server import WHY_NOT, SshServer, usable
 
@@ -74,7 +74,8 @@ signal.pause()
 
 
 def test_a_killed_prime_leaves_no_cluster(server: SshServer, tmp_path: Path, state: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", PRIME], stdout=subprocess.PIPE) as prime:
+    argv = [sys.executable, "-c", PRIME]
+    with ended(subprocess.Popen(argv, stdout=subprocess.PIPE)) as prime:
         assert prime.stdout is not None
         assert prime.stdout.readline() == b"up\n"
         workers = [Watched(pid) for pid in workers_of(tmp_path / "state-there")]

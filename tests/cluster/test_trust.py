@@ -37,7 +37,7 @@ from nfslab.cluster.messages import MESSAGE_BYTES_MAX, Refused, plain
 from nfslab.cluster.remote import MemberThere
 from nfslab.errors import RunFailed, UsageError
 
-from tests.cluster.clusters import Cluster
+from tests.cluster.clusters import Cluster, lasting
 from tests.cluster.hearing import PATIENCE_S, heard
 from tests.cluster.hostile import Evil, Hostile, pickled
 
@@ -47,13 +47,8 @@ HELLO = {"is": "hello", "name": "one", "facts": json.dumps(facts_here())}
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Hostile peers leave it as it was, or a later test fails."""
-    place = tmp_path_factory.mktemp("cluster")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NFSLAB_STATE", str(place / "state"))
-        made = Cluster(place)
-        made.worker("one")
+    with lasting(tmp_path_factory.mktemp("cluster")) as made:
         yield made
-        made.close()
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.captures.analysis import CaptureAnalysis, Fault, in_words
 from nfslab.cluster.here import MemberHere
 from nfslab.errors import RunFailed
+from nfslab.machine.resources import Resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,14 +90,15 @@ def read_side_by_side(
     except CoreError as error:
         raise in_words(error) from error
     whole_paths = [os.path.abspath(file) for file in ordered]
-    pool = _Pool(whole_paths, members or [MemberHere("this machine")], progress)
-    try:
-        whole = pool.run(min(workers, len(ordered)))
-        text, blobs = part_findings(whole, moved, names)
-    except CoreError as error:
-        raise _apart(error) from error
-    finally:
-        pool.end()
+    with Resources("trace by several processes") as resources:
+        pool = _Pool(whole_paths, members or [MemberHere("here", resources)], progress)
+        try:
+            whole = pool.run(min(workers, len(ordered)))
+            text, blobs = part_findings(whole, moved, names)
+        except CoreError as error:
+            raise _apart(error) from error
+        finally:
+            pool.end()
     return CaptureAnalysis(names, json.loads(text), blobs)
 
 

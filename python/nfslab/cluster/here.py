@@ -4,7 +4,7 @@ children. Nothing is started beside them, nothing listens."""
 from __future__ import annotations
 
 import contextlib
-import os
+import itertools
 import queue
 import shutil
 import tempfile
@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfslab import __version__
 from nfslab.cluster.base import Agent, Clocks, Cluster, Member
+from nfslab.cluster.identity import facts_here
 from nfslab.errors import RunFailed, one_line
 from nfslab.machine import children
 from nfslab.results.records import ClockRecord
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.machine.children import Child
+    from nfslab.machine.resources import Entry, Resources
 
 
 class AgentHere(Agent):
     """A child of ours."""
 
-    def __init__(self, member: Member, child: Child, folder: Path) -> None:
+    def __init__(self, member: Member, child: Child, folder: Entry) -> None:
         self.member = member
         self._child = child
         self._folder = folder
@@ -52,7 +53,7 @@ class AgentHere(Agent):
     def fetch(self, destination: Path) -> None:
         """See `Agent.fetch`."""
         try:
-            shutil.copytree(self._folder, destination, symlinks=True)
+            shutil.copytree(self._folder.path, destination, symlinks=True)
         except OSError as error:
             raise RunFailed(
                 f"cannot bring home what {self.member.name} measured",
@@ -71,7 +72,7 @@ class AgentHere(Agent):
         self._listener.join()
         self._child.leave()
         self._child.see_end()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.undo()
 
     def _listen(self) -> None:
         try:
@@ -86,18 +87,24 @@ class AgentHere(Agent):
 class MemberHere(Member):
     """This machine, or a network namespace on it (`before`: the words that enter it)."""
 
-    def __init__(self, name: str, address: str = "127.0.0.1", before: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        resources: Resources,
+        *,
+        address: str = "127.0.0.1",
+        before: Sequence[str] = (),
+    ) -> None:
+        """`resources`: agents' working folders are journalled there."""
         self.name = name
         self.address = address
+        self._resources = resources
         self._before = before
+        self._begun = itertools.count()
 
     def facts(self) -> dict[str, Any]:
         """See `Member.facts`."""
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return {
-            "kernel": os.uname().release, "cpus": os.cpu_count(), "memory_bytes": memory,
-            "nfslab": __version__,
-        }  # fmt: skip
+        return facts_here()
 
     def clocks(self) -> Clocks:
         """The same clocks: 0, exactly."""
@@ -105,11 +112,15 @@ class MemberHere(Member):
 
     def begin(self, module: str) -> AgentHere:
         """See `Member.begin`."""
-        folder = Path(tempfile.mkdtemp(prefix="nfslab-agent-"))
+        own = f"{self._resources.name}-{self.name}-{next(self._begun)}"
+        folder = None
         try:
-            return AgentHere(self, children.begin(module, cwd=folder, before=self._before), folder)
+            folder = self._resources.make_directory(Path(tempfile.gettempdir()) / own)
+            child = children.begin(module, cwd=folder.path, before=self._before)
+            return AgentHere(self, child, folder)
         except OSError as error:
-            folder.rmdir()
+            if folder is not None:
+                folder.undo()
             raise RunFailed(
                 f"no process can be started on {self.name}",
                 why=error.strerror or str(error),

@@ -71,7 +71,7 @@ class NamespacesHere(ClusterHere):
             inside = self._joined(number, bridge, address, resources)
             networks.prove(Link(server, address), NETWORK_NAMESPACES / inside)
             enter = ("nsenter", f"--net={NETWORK_NAMESPACES / inside}", "--")
-            self._members.append(MemberHere(name, address, enter))
+            self._members.append(MemberHere(name, resources, address=address, before=enter))
 
     def close(self) -> None:
         """The pairs, the namespaces and the bridge go."""

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import os
 import signal
-import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from nfslab.cluster.hurry import hurry
 from nfslab.cluster.needed import require
 from nfslab.errors import NfslabError, RunFailed, one_line
 from nfslab.machine import agent
+from nfslab.machine.addresses import address_towards
 from nfslab.machine.processes import TOKEN_VARIABLE
 from nfslab.machine.resources import Resources, recover
 
@@ -77,11 +77,7 @@ def _address_towards(scheduler: str) -> str | None:
     """Ours, by which we reach it: a worker listens on no other. None: it cannot be found."""
     host, _, port = scheduler.removeprefix("tls://").rpartition(":")
     try:
-        kind = socket.SOCK_DGRAM
-        family, _, _, _, there = socket.getaddrinfo(host.strip("[]"), int(port), type=kind)[0]
-        with socket.socket(family, kind) as one:
-            one.connect(there)
-            found = str(one.getsockname()[0])
+        found = address_towards(host.strip("[]"), int(port))
     except (OSError, ValueError):
         return None
     return f"[{found}]" if ":" in found else found

@@ -244,12 +244,12 @@ def _points(plan: DryRun) -> list[str]:
 
 def _client_hosts(plan: DryRun) -> list[str]:
     """Who makes the load, where several hosts do it together."""
-    kinds = {"local": "agents on this machine", "namespace": "network namespaces on this machine"}
-    kinds["cluster"] = "machines of [cluster]"
+    from nfslab.experiment.members import KINDS
+
     found: dict[str, None] = {}
     for client in (point.setup.client for point in plan.points):
         if names := client.host_names:
-            where = kinds.get(client.host, client.host)
+            where = KINDS[client.host].said
             each = f"{client.processes} processes on each, {len(names) * client.processes} in all"
             found[f"client hosts: {len(names)} ({', '.join(names)}), {where}; {each}"] = None
     return [*found, ""] if found else []

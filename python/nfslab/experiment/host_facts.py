@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from pathlib import Path
 from typing import Any, Final
 
+from nfslab.cluster.identity import facts_here
 from nfslab.errors import RunFailed
 from nfslab.machine.journal import boot_id
 
@@ -21,15 +21,10 @@ PIPES: Final = 3
 
 def facts() -> dict[str, Any]:
     """What a prime has to know of this host before it gives it a part."""
-    from nfslab import __version__
-    from nfslab._core import build_info
-
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     low, high = map(int, PORTS.read_text("ascii").split()) if PORTS.exists() else (0, -1)
-    return {
-        "boot_id": boot_id(), "kernel": os.uname().release, "nfslab": __version__,
-        "core": build_info(), "cpus": os.cpu_count(), "files": files, "ports": high - low + 1,
-    }  # fmt: skip
+    own = {"boot_id": boot_id(), "files": files, "ports": high - low + 1}
+    return facts_here() | own
 
 
 def room(name: str, facts: dict[str, Any], processes: int, connections: int) -> None:

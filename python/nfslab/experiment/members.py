@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 import ipaddress
-import socket
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 from nfslab.errors import RunFailed
 from nfslab.experiment.sections import CLUSTER
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
+from nfslab.machine.addresses import address_towards
+from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nfslab.cluster.base import Cluster
     from nfslab.experiment.setup import Setup
     from nfslab.machine.resources import Resources
 
 
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What client hosts may be."""
+
+    said: str
+    connect: Callable[[Setup, Resources], tuple[Cluster, Link]]
+    """They, and the way between them and servers of this machine; RunFailed, UsageError."""
+    available: Callable[[Setup], Availability]
+    is_here: bool = True
+    """Their limits are this machine's."""
+
+
 def members_of(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
     """The hosts that `[client]` asks for, and the way between them and this one; RunFailed."""
+    return KINDS[setup.client.host].connect(setup, resources)
+
+
+def _agents_here(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
     from nfslab.cluster.here import ClusterHere, MemberHere
+
+    names = setup.client.host_names
+    return ClusterHere([MemberHere(name, resources) for name in names]), Link()
+
+
+def _namespaces(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
     from nfslab.cluster.namespaces import NamespacesHere
 
-    client = setup.client
-    if client.host == LocalHost.kind:
-        return ClusterHere([MemberHere(name) for name in client.host_names]), Link()
-    if client.host == CLUSTER:
-        return _of_cluster(setup)
-    cluster = NamespacesHere(client.host_names, client.wire)
+    cluster = NamespacesHere(setup.client.host_names, setup.client.wire)
     try:
         cluster.up(resources)
     except BaseException:
@@ -36,7 +57,13 @@ def members_of(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
     return cluster, cluster.link
 
 
-def _of_cluster(setup: Setup) -> tuple[Cluster, Link]:
+def _namespaces_can_be(setup: Setup) -> Availability:
+    from nfslab.cluster.namespaces import NamespacesHere
+
+    return NamespacesHere.available(setup.client.wire)
+
+
+def _machines(setup: Setup, _resources: Resources | None = None) -> tuple[Cluster, Link]:
     from nfslab.cluster.settings import connect_some
 
     assert setup.cluster is not None
@@ -46,6 +73,21 @@ def _of_cluster(setup: Setup) -> tuple[Cluster, Link]:
     except BaseException:
         cluster.close()
         raise
+
+
+def _machines_are_there(setup: Setup) -> Availability:
+    """With the same nfslab; they are left again."""
+    cluster, _ = _machines(setup)
+    cluster.close()
+    return Availability(True)
+
+
+KINDS: Final[dict[str, Kind]] = {
+    LocalHost.kind: Kind("agents on this machine", _agents_here, lambda _: Availability(True)),
+    "namespace": Kind("network namespaces on this machine", _namespaces, _namespaces_can_be),
+    CLUSTER: Kind("machines of [cluster]", _machines, _machines_are_there, is_here=False),
+}
+"""By `client.host`."""
 
 
 def link_to(addresses: list[str]) -> Link:
@@ -67,10 +109,7 @@ def link_to(addresses: list[str]) -> Link:
 def _towards(address: str) -> str:
     """Which of our addresses a host at that one sees; RunFailed where no way leads there."""
     try:
-        family, kind, protocol, _, there = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind, protocol) as one:
-            one.connect(there)
-            return str(one.getsockname()[0])
+        return address_towards(address)
     except OSError as error:
         raise RunFailed(
             f"no way leads to {address}", why=str(error), fix="see `ip route`, and its name"

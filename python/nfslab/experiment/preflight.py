@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import NfslabError, RunFailed, Unavailable, UsageError
-from nfslab.experiment.sections import CLUSTER
-from nfslab.hosts.registry import host_class
+from nfslab.experiment.members import KINDS
+from nfslab.hosts.registry import HOSTS, host_class
 from nfslab.machine.availability import Availability
 from nfslab.quantities import format_size
 
@@ -155,12 +155,13 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         lambda: workload.make().check(),
     )
     host = setup.client.host
-    if host == CLUSTER:
-        named = f"{setup.cluster} {setup.client.hosts}"
-        ask("cluster", named, lambda: _of_cluster(setup))
+    if setup.client.hosts is not None:
+        named = f"{setup.client} {setup.cluster}"
+        ask(f"client hosts ({host})", named, lambda: KINDS[host].available(setup))
     elif host != "local":
         wire = setup.client.wire
         ask(f"host {host}", wire, lambda: host_class(host).available(wire))
+    if host in HOSTS and host != "local":
         asked_of = (host, workload.parameters.model_dump_json())
         ask(f"host {host}", asked_of, lambda: workload.make().check_host(host))
     found += _of_client_hosts(setup)
@@ -187,23 +188,14 @@ def _of_client_hosts(setup: Setup) -> list[Obstacle]:
         reason = "limits.memory is of server and client on one machine, not of several client hosts"
         return [Obstacle(part, reason, "leave out limits.memory, or client.hosts")]
     answer = workload.check_hosts(len(names), client.processes)
-    # Machines of a cluster are asked when they are there.
-    if answer.ok and client.host != CLUSTER:
+    # Those of others are asked when they are there.
+    if answer.ok and KINDS[client.host].is_here:
         try:
             for name in names:
                 room(name, facts(), client.processes, workload.connections(client.processes))
         except RunFailed as error:
             answer = Availability(False, f"{error.what}: {error.why}", error.fix)
     return [] if answer.ok else [Obstacle(part, answer.reason, answer.fix)]
-
-
-def _of_cluster(setup: Setup) -> Availability:
-    """Are its machines there, with the same nfslab? They are left again."""
-    from nfslab.cluster.settings import connect_some
-
-    assert setup.cluster is not None
-    connect_some(setup.cluster, setup.client.hosts or 0).close()
-    return Availability(True)
 
 
 def _answer(question: Callable[[], Availability]) -> Availability:
