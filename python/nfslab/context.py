@@ -86,7 +86,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class HostPart:
-    """What one client host measured: its own sealed run."""
+    """What one of several hosts measured: its own sealed run."""
 
     name: str
     share: Share

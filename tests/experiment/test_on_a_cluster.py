@@ -72,6 +72,24 @@ def test_what_its_machines_sent_is_what_the_server_counted(
     assert nothing_of_it_is_left(tmp_path)
 
 
+def test_a_named_machine_serves_and_is_none_of_the_first_ones(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path = file(tmp_path, of(cluster), "2")
+    path.write_text(path.read_text().replace("[client]", '[server]\nname = "load1"\n[client]'))
+    record, sealed = made(path)
+    require_measured(record)
+    assert [one.name for one in record.client_hosts] == ["load2", "other"]
+    assert record.server_host is not None
+    assert (record.server_host.name, record.server_host.kind) == ("load1", "cluster")
+    rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
+    served = pq.read_table(sealed / "evidence" / "nfs_server_calls.parquet")
+    counted = Counter(served["operation"].to_pylist())
+    assert {row["operation"]: row["calls"] for row in rows if row["calls"]} == counted
+    assert set(served["host"].to_pylist()) == {"load1"}
+    assert nothing_of_it_is_left(tmp_path)
+
+
 @pytest.mark.long
 def test_a_number_of_hosts_are_the_first_ones(cluster: Cluster, tmp_path: Path) -> None:
     record, _ = made(file(tmp_path, of(cluster), "1"))
@@ -113,6 +131,8 @@ def test_a_machine_that_is_not_there_is_said_before_anything_runs(
         ("hosts = []", "1", "no host"),
         ('hosts = ["load1", "load1"]', "1", "load1"),
         ("", "1", "either hosts"),
+        ('hosts = ["load1", "a"]\n[server]\nname = "a"', "2", "2 hosts are asked for"),
+        ('hosts = ["load1", "a"]\n[server]\nname = "b"', "1", "'b' is no host of the cluster"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(

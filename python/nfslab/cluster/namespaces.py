@@ -24,7 +24,7 @@ from nfslab.machine.undo import NETWORK_NAMESPACES
 from nfslab.machine.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from nfslab.machine.availability import Availability
     from nfslab.machine.resources import Entry, Resources
@@ -38,9 +38,13 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
 class NamespacesHere(ClusterHere):
     """Members in namespaces on a bridge. `close` removes them, also when `up` failed half way."""
 
-    def __init__(self, names: Sequence[str], wire: Wire | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str], wire: Wire | None = None, *, plain: Collection[str] = ()
+    ) -> None:
+        """`plain`: names of those without the wire."""
         super().__init__([])
         self._names = names
+        self._plain = plain
         self._wire = wire or Wire()
         self._entries: list[Entry] = []
         self.link = Link()
@@ -68,7 +72,8 @@ class NamespacesHere(ClusterHere):
         networks.ip("link", "set", bridge, "up")
         self.link = Link(server, str(network))
         for number, (name, address) in enumerate(zip(self._names, free, strict=True)):
-            inside = self._joined(number, bridge, address, resources)
+            wire = Wire() if name in self._plain else self._wire
+            inside = self._joined(number, bridge, address, resources, wire)
             networks.prove(Link(server, address), NETWORK_NAMESPACES / inside)
             enter = ("nsenter", f"--net={NETWORK_NAMESPACES / inside}", "--")
             self._members.append(MemberHere(name, resources, address=address, before=enter))
@@ -79,7 +84,9 @@ class NamespacesHere(ClusterHere):
         while self._entries:
             self._entries.pop().undo()
 
-    def _joined(self, number: int, bridge: str, address: str, resources: Resources) -> str:
+    def _joined(
+        self, number: int, bridge: str, address: str, resources: Resources, wire: Wire
+    ) -> str:
         """One namespace on the bridge; its name."""
         name, device = f"{resources.name}-h{number}", _device("h", _DIGITS[number], resources)
         self._entries.append(resources.network(name, device))
@@ -87,7 +94,7 @@ class NamespacesHere(ClusterHere):
         networks.ip("link", "set", device, "master", bridge)
         networks.ip("link", "set", device, "up")
         networks.give_address(name, f"{address}/{PREFIX_BITS}")
-        self.laid = networks.lay_wire(self._wire, name, device)
+        self.laid = networks.lay_wire(wire, name, device) or self.laid
         return name
 
 

@@ -1,4 +1,6 @@
-"""The client hosts of one run, as the prime sees them: begun, talked to, their clocks, their end.
+"""The hosts of one run, as the prime sees them: begun, talked to, their clocks, their end.
+
+They are its client hosts and, where that is another one, the server's.
 
     members of a cluster ──> an agent on each (`in_part`) ──> ready ──> ... ──> sealed ──> fetched
 
@@ -52,6 +54,13 @@ class ClientHost:
     compared: tuple[float, float] = (0.0, 0.0)
     """When, by our clock."""
     is_over: bool = False
+    serves: bool = False
+    """It is the server's, and no client host."""
+
+    @property
+    def said_as(self) -> str:
+        """For people."""
+        return f"{'server host' if self.serves else 'client host'} {self.name}"
 
     @property
     def name(self) -> str:
@@ -78,24 +87,37 @@ class ClientHosts:
     def __init__(self, show: Callable[[str], None], check: Callable[[], object]) -> None:
         """`show` tells a person how far they are; `check` raises to give the run up."""
         self.hosts: list[ClientHost] = []
+        """Those that make the load."""
+        self.serving: ClientHost | None = None
+        """The server's; None: this machine."""
         self._show = show
         self._check = check
         self._heard: queue.SimpleQueue[tuple[ClientHost, dict[str, Any]]] = queue.SimpleQueue()
 
-    def begin(self, members: Sequence[Member]) -> None:
+    @property
+    def all(self) -> list[ClientHost]:
+        """Each with an agent, the server's behind the others."""
+        return [*self.hosts, *([self.serving] if self.serving else [])]
+
+    def begin(self, clients: Sequence[Member], server: Member | None = None) -> None:
         """An agent on each, until each is ready; RunFailed."""
-        for member in members:
-            host = ClientHost(member, member.begin(MODULE))
-            self.hosts.append(host)
-            threading.Thread(target=self._listen, args=(host,), daemon=True).start()
+        for member in clients:
+            self.hosts.append(self._begun(ClientHost(member, member.begin(MODULE))))
+        if server is not None:
+            self.serving = self._begun(ClientHost(server, server.begin(MODULE), serves=True))
         self.await_all("ready", READY_S)
-        for host in self.hosts:
+        for host in self.all:
             told = host.said["ready"].get("facts")
             host.facts = told if isinstance(told, dict) else {}
 
+    def _begun(self, host: ClientHost) -> ClientHost:
+        """The same, and what it says is heard."""
+        threading.Thread(target=self._listen, args=(host,), daemon=True).start()
+        return host
+
     def tell_all(self, name: str, **content: Any) -> None:
         """The same order to all of them."""
-        for host in self.hosts:
+        for host in self.all:
             host.agent.tell(name, **content)
 
     def await_all(
@@ -105,7 +127,7 @@ class ClientHosts:
 
         None may be silent for longer than that.
         """
-        waiting = list(self.hosts if of is None else of)
+        waiting = list(self.all if of is None else of)
         while waiting := [host for host in waiting if event not in host.said]:
             self._check()
             try:
@@ -114,12 +136,12 @@ class ClientHosts:
                 pass
             else:
                 self._hear(host, said)
-            for host in self.hosts:
+            for host in self.all:
                 self._require_life(host, silence_s)
 
     def compare_clocks(self, *, before: bool) -> None:
         """Of all hosts, now."""
-        for host in self.hosts:
+        for host in self.all:
             clock = host.member.clocks().monotonic
             now = time.monotonic()
             if before:
@@ -129,12 +151,12 @@ class ClientHosts:
 
     def forget_silence(self) -> None:
         """From now on it is looked at anew."""
-        for host in self.hosts:
+        for host in self.all:
             host.silence_s = 0.0
 
     def fetch(self, folder: Path) -> None:
         """The working folders of those that have sealed their part, as `folder`/NAME; RunFailed."""
-        sealed = [host for host in self.hosts if "sealed" in host.said]
+        sealed = [host for host in self.all if "sealed" in host.said]
         self.await_all("ended", of=sealed)
         for host in sealed:
             host.agent.fetch(folder / host.name)
@@ -142,7 +164,7 @@ class ClientHosts:
     def fetch_failed(self, folder: Path) -> list[str]:
         """The same of those whose part failed; their names."""
         names = []
-        for host in self.hosts:
+        for host in self.all:
             if host.said.get("sealed", {}).get("status") == "failed":
                 if not host.is_over:
                     self.await_all("ended", of=[host])
@@ -152,12 +174,13 @@ class ClientHosts:
 
     def end(self) -> None:
         """None is at work any more; at once for all, since one that is stuck takes its time."""
-        ends = [threading.Thread(target=_ended, args=(host,)) for host in self.hosts]
+        ends = [threading.Thread(target=_ended, args=(host,)) for host in self.all]
         for thread in ends:
             thread.start()
         for thread in ends:
             thread.join()
         self.hosts.clear()
+        self.serving = None
 
     def _listen(self, host: ClientHost) -> None:
         while True:
@@ -180,7 +203,7 @@ class ClientHosts:
             case {"event": "ended" | "lost" as how}:
                 host.is_over = True
                 if how == "lost" or "sealed" not in host.said:
-                    raise lost(host.name, str(said.get("why", "")))
+                    raise lost(host.said_as, str(said.get("why", "")))
                 host.said["ended"] = said
             case {"event": "phase", "phase": str(phase)}:
                 self._show(f"{host.name}: {phase}")
@@ -193,11 +216,11 @@ class ClientHosts:
         silent_s = time.monotonic() - host.seen
         if not host.is_over and silent_s > silence_s:
             host.silence_s = max(host.silence_s, silent_s)
-            raise lost(host.name, f"it gave no sign of life for {silent_s:.1f} s")
+            raise lost(host.said_as, f"it gave no sign of life for {silent_s:.1f} s")
 
     @staticmethod
     def _failed(host: ClientHost, what: str, why: str = "", fix: str = "") -> RunFailed:
-        return RunFailed(f"client host {host.name}: {what}", why=why, fix=fix)
+        return RunFailed(f"{host.said_as}: {what}", why=why, fix=fix)
 
 
 def _ended(host: ClientHost) -> None:
@@ -206,10 +229,10 @@ def _ended(host: ClientHost) -> None:
         host.agent.end()
 
 
-def lost(name: str, why: str) -> RunFailed:
+def lost(host: str, why: str) -> RunFailed:
     """The error for a host that is gone."""
     return RunFailed(
-        f"client host {name} was lost",
+        f"{host} was lost",
         why=why,
         fix="see what ended it there: memory, limits, the network, somebody's kill",
     )

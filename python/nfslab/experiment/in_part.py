@@ -1,4 +1,4 @@
-"""What an agent on a client host does: its part of one run, by the ordinary runner, sealed there.
+"""What an agent on a host does: its part of one run, by the ordinary runner, sealed there.
 
     prime (`spread_run`)                  this process, `python -m nfslab.experiment.in_part`
                                      <──  ready: `facts`
@@ -11,8 +11,9 @@
                                      <──  sealed: `status`, `reason`
                                           between: phase, say, alive (twice a second); error
 
-Targets that are up on the prime's machine are taken over from it, all others are made here; of the
-collectors those run here that watch a client. What it leaves is in `runs/` of its working folder.
+Targets that are up on the server's host are taken over from it, all others are made here; of the
+collectors those run here that watch a client. An agent on the server's host, where that is not the
+prime's machine, has the other half (`serving`). What it leaves is in `runs/` of its working folder.
 Its standard input is its life: when that closes, the run is given up and taken down.
 """
 
@@ -35,6 +36,7 @@ from nfslab.experiment.host_facts import facts
 from nfslab.experiment.in_guest import Asked, carry_out
 from nfslab.experiment.plan import PlannedRun
 from nfslab.experiment.setup import Point, Setup
+from nfslab.hosts.base import Link
 from nfslab.machine import agent
 from nfslab.machine.availability import Availability
 from nfslab.machine.cpu_times import read_cpu_times
@@ -73,9 +75,12 @@ class AskedPart(BaseModel):
     block: int
     attempt: int
     position: int
-    share: Share
+    share: Share | None
+    """None: the server's host, which has no part of the load."""
+    link: Link | None = None
+    """Of the server's host to the client hosts."""
     taken: dict[str, dict[str, Any]]
-    """Target -> what another host needs to use what is up on the prime's machine."""
+    """Target -> what another host needs to use what is up on the server's."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
 
@@ -222,8 +227,12 @@ class PartExecution(RunExecution):
         self._asked = asked
         self._prime = prime
         self._share = asked.share
-        self._workload = PartOfWorkload(self._workload, prime)
+        self._workload = PartOfWorkload(self._made_here(self._workload), prime)
         prime.stops(carrying.stop)
+
+    def _made_here(self, workload: Workload) -> Workload:
+        """What this half makes of it."""
+        return workload
 
     def _require_here(self) -> None:
         """The workload; targets say it themselves when they come up."""
@@ -231,7 +240,7 @@ class PartExecution(RunExecution):
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
 
-    def _target(self, setup: TargetSetup) -> Target:
+    def _target(self, setup: TargetSetup) -> Target | None:
         target = setup.make()
         if (told := self._asked.taken.get(setup.name)) is not None:
             target.taken(told)
@@ -262,8 +271,12 @@ def main() -> int:
 
             recover()
 
+        from nfslab.experiment.serving import ServingExecution
+
+        half = ServingExecution if asked.link is not None else PartExecution
+
         def execution(carrying: Carrying, run: PlannedRun, position: int) -> RunExecution:
-            return PartExecution(carrying, run, position, asked, prime)
+            return half(carrying, run, position, asked, prime)
 
         Path(RUNS).mkdir()
         what = Asked(asked.record, asked.run(), asked.position, None)

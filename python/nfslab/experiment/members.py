@@ -1,4 +1,4 @@
-"""The machines that client hosts are, and how they reach servers of this one."""
+"""The machines that client hosts and the server's host are, and how they reach each other."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nfslab.machine.addresses import address_towards
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from nfslab.cluster.base import Cluster
+    from nfslab.cluster.base import Cluster, Member
     from nfslab.experiment.setup import Setup
     from nfslab.machine.resources import Resources
 
@@ -27,15 +27,39 @@ class Kind:
 
     said: str
     connect: Callable[[Setup, Resources], tuple[Cluster, Link]]
-    """They, and the way between them and servers of this machine; RunFailed, UsageError."""
+    """They, then the server's host where that is another one, and the way between them and this
+    machine; RunFailed, UsageError."""
     available: Callable[[Setup], Availability]
     is_here: bool = True
     """Their limits are this machine's."""
 
 
-def members_of(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
-    """The hosts that `[client]` asks for, and the way between them and this one; RunFailed."""
-    return KINDS[setup.client.host].connect(setup, resources)
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The hosts of a run; to close the cluster ends them."""
+
+    cluster: Cluster
+    clients: Sequence[Member]
+    server: Member | None
+    """None: this machine."""
+    link: Link
+    """Of the servers: their address, and all clients'."""
+
+
+def members_of(setup: Setup, resources: Resources) -> Members:
+    """The hosts that `[client]` and `[server]` ask for, and the way between them; RunFailed."""
+    cluster, link = KINDS[setup.client.host].connect(setup, resources)
+    members = list(cluster.members)
+    if not setup.server.is_elsewhere:
+        return Members(cluster, members, None, link)
+    *clients, server = members
+    around = network_of([member.address for member in clients])
+    return Members(cluster, clients, server, Link(server.address, around))
+
+
+def _servers(setup: Setup) -> list[str]:
+    """The server's host, where it is none of ours."""
+    return [setup.server.host_name] if setup.server.is_elsewhere else []
 
 
 def _agents_here(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
@@ -48,7 +72,9 @@ def _agents_here(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
 def _namespaces(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
     from nfslab.cluster.namespaces import NamespacesHere
 
-    cluster = NamespacesHere(setup.client.host_names, setup.client.wire)
+    servers = _servers(setup)
+    names, wire = [*setup.client.host_names, *servers], setup.client.wire
+    cluster = NamespacesHere(names, wire, plain=servers)
     try:
         cluster.up(resources)
     except BaseException:
@@ -67,7 +93,7 @@ def _machines(setup: Setup, _resources: Resources | None = None) -> tuple[Cluste
     from nfslab.cluster.settings import connect_some
 
     assert setup.cluster is not None
-    cluster = connect_some(setup.cluster, setup.client.hosts or 0)
+    cluster = connect_some(setup.cluster, setup.client.hosts or 0, _servers(setup))
     try:
         return cluster, link_to([member.address for member in cluster.members])
     except BaseException:
@@ -99,11 +125,16 @@ def link_to(addresses: list[str]) -> Link:
             why=", ".join(f"{there} as {here}" for here, there in ours.items()),
             fix="use hosts of one network: a server listens on one address",
         )
+    return Link(next(iter(ours)), network_of(addresses))
+
+
+def network_of(addresses: Sequence[str]) -> str:
+    """The smallest network that has them all; of one address that address."""
     networks = [ipaddress.ip_network(address) for address in addresses]
     around = networks[0]
     while not all(one.subnet_of(around) for one in networks):  # type: ignore[arg-type]
         around = around.supernet()
-    return Link(next(iter(ours)), addresses[0] if len(set(addresses)) == 1 else str(around))
+    return addresses[0] if len(set(addresses)) == 1 else str(around)
 
 
 def _towards(address: str) -> str:

@@ -22,7 +22,7 @@ from nfslab.quantities import format_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from nfslab.experiment.setup import Point, Setup
+    from nfslab.experiment.setup import Point, Setup, TargetSetup
 
 MAX_REASONS_SHOWN = 20
 
@@ -146,6 +146,8 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         found.extend(asked[part, key])
 
     for name, target in setup.used_targets().items():
+        if _is_elsewhere(setup, target):
+            continue  # the server's host says it when it comes up
         key = target.parameters.model_dump_json()
         ask(f"target {name}", key, lambda t=target: t.make().check())  # type: ignore[misc]
     workload = setup.workload
@@ -156,7 +158,7 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     )
     host = setup.client.host
     if setup.client.hosts is not None:
-        named = f"{setup.client} {setup.cluster}"
+        named = f"{setup.client} {setup.server} {setup.cluster}"
         ask(f"client hosts ({host})", named, lambda: KINDS[host].available(setup))
     elif host != "local":
         wire = setup.client.wire
@@ -170,10 +172,16 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
 
         ask("memory limit", "", memory_cgroup_available)
     for name, collector in setup.collectors.items():
-        if collector.parameters.required:
+        is_here = collector.side() != "server" or not setup.server.is_elsewhere
+        if collector.parameters.required and is_here:
             key = collector.parameters.model_dump_json()
             ask(f"collector {name}", key, lambda c=collector: c.make().available())  # type: ignore[misc]
     return found
+
+
+def _is_elsewhere(setup: Setup, target: TargetSetup) -> bool:
+    """Is what it is on up on another machine?"""
+    return setup.server.is_elsewhere and target.make().for_others()
 
 
 def _of_client_hosts(setup: Setup) -> list[Obstacle]:
@@ -226,7 +234,8 @@ def _space(point: Point, result: Preflight, free: dict[Any, int | None]) -> list
         key = (name, target.parameters.model_dump_json())
         if key not in free:
             try:
-                free[key] = target.make().free_bytes()
+                there = _is_elsewhere(point.setup, target)
+                free[key] = None if there else target.make().free_bytes()
             except (Unavailable, OSError):
                 free[key] = None
         room = free[key]

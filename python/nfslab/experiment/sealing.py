@@ -55,6 +55,8 @@ class Findings:
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     client_hosts: list[ClientHostRecord] = field(default_factory=list)
     """Several that made the load together."""
+    server_host: ClientHostRecord | None = None
+    """Where the servers were, if not on this machine."""
     places_there: dict[str, PlaceRecord] = field(default_factory=dict)
     """Role -> where it was on them, as the first of them told; before those of this machine."""
     page_cache: dict[str, Any] = field(default_factory=dict)
@@ -190,6 +192,7 @@ class Sealing:
             places=places,
             hosts=found.hosts,
             client_hosts=found.client_hosts,
+            server_host=found.server_host,
             load=self.load,
             operations=found.outcome.operations if found.outcome else "",
             durability=durability,

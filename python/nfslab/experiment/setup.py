@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from nfslab.cluster.settings import ClusterSection
     from nfslab.evidence.collector import Collector, CollectorParameters
-    from nfslab.experiment.sections import Client, Limits, Machine
+    from nfslab.experiment.sections import Client, Limits, Machine, Server
     from nfslab.targets.base import Target, TargetParameters
     from nfslab.workloads.base import Workload, WorkloadParameters
 
@@ -86,6 +86,7 @@ class Setup:
 
     limits: Limits
     client: Client
+    server: Server
     machine: Machine
     targets: dict[str, TargetSetup]
     workload: WorkloadSetup
@@ -100,9 +101,11 @@ class Setup:
         machine = {"machine": self.machine.model_dump(mode="json")} if guest else {}
         several = self.client.hosts is not None
         one_host = set() if several else {"hosts", "processes"}
+        apart = self.server.is_elsewhere
         return {
             "limits": self.limits.model_dump(mode="json"),
             "client": self.client.model_dump(mode="json", exclude=one_host),
+            **({"server": self.server.model_dump(mode="json")} if apart else {}),
             **machine,
             **({"cluster": self.cluster.model_dump(mode="json")} if self.cluster else {}),
             "targets": {
@@ -127,7 +130,7 @@ class Setup:
     def of(cls, resolved: dict[str, Any]) -> Setup:
         """What `resolved` said, read again; whatever pydantic raises where it did not."""
         from nfslab.evidence.registry import collector_class
-        from nfslab.experiment.sections import Client, Limits, Machine
+        from nfslab.experiment.sections import Client, Limits, Machine, Server
         from nfslab.targets.registry import target_class
         from nfslab.workloads.registry import workload_class
 
@@ -143,6 +146,7 @@ class Setup:
         return cls(
             limits=Limits.model_validate(resolved["limits"]),
             client=Client.model_validate(resolved["client"]),
+            server=Server.model_validate(resolved.get("server", {})),
             machine=Machine.model_validate(resolved.get("machine", {})),
             targets=targets,
             workload=WorkloadSetup(kind, workload_class(kind).Parameters.model_validate(values)),

@@ -1,12 +1,14 @@
 """One run whose load several client hosts make together; this machine is the prime.
 
-    client hosts up, an agent on each ──> servers up, here ──> targets taken over there, prepared
+    hosts up, an agent on each ──> servers up ──> targets taken over on client hosts, prepared
     (the first host, then the others) ──> all armed, clocks compared ──> one instant for all
     ──> clocks compared again ──> sealed there ──> fetched, checked ──> put together, sealed here
 
-To the ordinary runner it is a run like any other, of a workload that others do (`Spread`): servers,
-their evidence, limits and sealing are its own. What each host measured lies whole in `hosts/NAME`
-of the run's folder. A host that fails or is lost fails the run, with its name; the others end.
+To the ordinary runner it is a run like any other, of a workload that others do (`Spread`): limits
+and sealing are its own, servers and their evidence, too, unless `[server]` names a host for them
+(`serving`). What each host measured lies whole in `hosts/NAME` of the run's folder, but for the
+tables that are the run's own (`own_tables`). A host that fails or is lost fails the run, with its
+name; the others end.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from nfslab.errors import NfslabError
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.execution import RunExecution
-from nfslab.experiment.host_checks import host_checks
+from nfslab.experiment.host_checks import host_checks, told_by
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import members_of
+from nfslab.experiment.own_tables import as_host, take_tables
 from nfslab.experiment.sections import CLUSTER
+from nfslab.experiment.serving import ServingHost
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.availability import Availability
@@ -36,14 +40,15 @@ from nfslab.results.setup import machine_digest
 from nfslab.workloads.base import ByAnother, Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nfslab.cluster.base import Cluster
     from nfslab.experiment.client_hosts import ClientHost
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.plan import PlannedRun
-    from nfslab.experiment.setup import TargetSetup
-    from nfslab.hosts.base import Host, Link
+    from nfslab.experiment.setup import CollectorSetup, TargetSetup
+    from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
     from nfslab.results.records import CheckRecord
     from nfslab.targets.base import Target
@@ -52,19 +57,6 @@ if TYPE_CHECKING:
 START_S: Final = 0.5
 """From the word to all hosts to their common start: time for it to arrive."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
-
-
-class ServingHost(LocalHost):
-    """This machine, as client hosts see it."""
-
-    def __init__(self, link: Link) -> None:
-        super().__init__()
-        self._to_them = link
-
-    @property
-    def link(self) -> Link:
-        """Our address, and theirs."""
-        return self._to_them
 
 
 class Spread(ByAnother):
@@ -106,7 +98,10 @@ class SpreadExecution(RunExecution):
         self._whole = self._workload
         self._workload = Spread(self._whole, self)
         setups = self.setup.collectors
-        self._watching = Watching({n: one for n, one in setups.items() if one.side() == "server"})
+        apart = self.setup.server.is_elsewhere
+        self._watching = Watching(
+            {n: one for n, one in setups.items() if one.side() == "server" and not apart}
+        )
         self._cluster: Cluster | None = None
         self._clients = ClientHosts(carrying.show_phase, self._remaining_s)
         self._names: list[str] = []
@@ -116,8 +111,9 @@ class SpreadExecution(RunExecution):
         """The servers' host is this machine; an agent is ready on each client host."""
         self._hosts["server"] = self._hosts["client"] = LocalHost()
         with self.phase("hosts up"):
-            self._cluster, self._link = members_of(self.setup, resources)
-            self._clients.begin(self._cluster.members)
+            found = members_of(self.setup, resources)
+            self._cluster, self._link = found.cluster, found.link
+            self._clients.begin(found.clients, found.server)
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
             for host in self._clients.hosts:
@@ -128,20 +124,35 @@ class SpreadExecution(RunExecution):
 
     def _target(self, setup: TargetSetup) -> Target | None:
         target = setup.make()
-        return target if target.for_others() else None
+        serves_here = self._clients.serving is None
+        return target if target.for_others() and serves_here else None
 
     def prepare(self) -> None:
         """Each host has its part; one makes what is shared, then the others."""
-        taken = {place.target: target.handed_on(place) for target, place in self._up}
+        taken = self._served()
         for number, host in enumerate(self._clients.hosts):
             asked = self._asked(number, host, taken)
             host.agent.tell("run", asked=asked.model_dump(mode="json"))
         self._clients.await_all("at prepare")
         first, *others = self._clients.hosts
         for some in ([first], others):
-            for host in some:
-                host.agent.tell("go", gate="prepare")
-            self._clients.await_all("at measure", of=some)
+            self._let_prepare(some)
+
+    def _served(self) -> dict[str, Any]:
+        """Target -> what client hosts need to use it, on whichever host it is up."""
+        if (host := self._clients.serving) is None:
+            return {place.target: target.handed_on(place) for target, place in self._up}
+        asked = self._asked(None, host, {})
+        host.agent.tell("run", asked=asked.model_dump(mode="json"))
+        self._clients.await_all("at prepare", of=[host])
+        self._let_prepare([host])
+        taken = host.said.get("serves", {}).get("taken")
+        return taken if isinstance(taken, dict) else {}
+
+    def _let_prepare(self, hosts: Sequence[ClientHost]) -> None:
+        for host in hosts:
+            host.agent.tell("go", gate="prepare")
+        self._clients.await_all("at measure", of=hosts)
 
     def measure(self, context: RunContext) -> None:
         """All armed, one instant for all; until each has had its timed part."""
@@ -151,23 +162,29 @@ class SpreadExecution(RunExecution):
         clients.compare_clocks(before=True)
         clients.forget_silence()
         self._start_ns = start_ns = time.monotonic_ns() + round(START_S * 1e9)
-        for host in clients.hosts:
+        for host in clients.all:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
         with context.timed(lead_s=START_S):
-            clients.await_all("measured", SILENCE_S)
+            clients.await_all("measured", SILENCE_S, of=clients.hosts)
         context.timed.was(start_ns, time.monotonic_ns())
         clients.compare_clocks(before=False)
+        if clients.serving is not None:
+            clients.serving.agent.tell("go", gate="measured")
+            clients.await_all("measured", of=[clients.serving])
 
     def _gather(self) -> None:
         """What all hosts sealed comes home, and is put together; RunFailed."""
         context = self.found.context
         assert context is not None
         with self.phase("gather"):
-            self._clients.tell_all("go", gate="finish")
-            self._clients.await_all("sealed")
-            parts = self._fetched(context.folder)
+            clients = self._clients
+            for some in (clients.hosts, [clients.serving] if clients.serving else []):
+                for host in some:
+                    host.agent.tell("go", gate="finish")
+                clients.await_all("sealed", of=some)
+            parts, server = self._fetched(context.folder)
             outcome = self.found.outcome = self._whole.merged(context, parts)
-            self._tell_places(parts)
+            self._tell_places(parts[0], server)
             records = [self._record(host, part) for host, part in self._pairs(parts)]
             total = sum(one.operations for one in outcome.by_host.values())
             for record in records:
@@ -178,35 +195,62 @@ class SpreadExecution(RunExecution):
                     even = 1 / len(records)
                     record.planned_share = even if did.planned_share is None else did.planned_share
             self.found.client_hosts = records
+            if server is not None and clients.serving is not None:
+                self.found.server_host = self._record(clients.serving, server)
             start, end = context.timed.start_ns, context.timed.end_ns
             timed_ns = end - start if start is not None and end is not None else 0
             self.found.checks += host_checks(records, parts, timed_ns)
+            if self.found.server_host is not None and server is not None:
+                self.found.checks += told_by(server, self.found.server_host)
+            self._take_tables(context.folder, parts, server)
 
-    def _fetched(self, run: Path) -> list[HostPart]:
-        """The sealed runs of all hosts, in `hosts` of the run's folder."""
+    def _fetched(self, run: Path) -> tuple[list[HostPart], HostPart | None]:
+        """The sealed runs of all hosts, in `hosts` of the run's folder: clients', the server's."""
         arrived = run / ".arrived"
         arrived.mkdir()
         self._clients.fetch(arrived)
         (run / HOSTS).mkdir()
         parts = []
-        for number, host in enumerate(self._clients.hosts):
+        for number, host in enumerate(self._clients.all):
             sealed = arrived / host.name / RUNS / self.run.run_id
-            record, _ = sealed_elsewhere(sealed, f"client host {host.name}", AGAIN)
+            record, _ = sealed_elsewhere(sealed, host.said_as, AGAIN)
             folder = sealed.rename(run / HOSTS / host.name)
             offset_ns = host.before.offset_ns
-            parts.append(HostPart(host.name, self._share_of(number), folder, record, offset_ns))
+            share = self._share_of(number)
+            parts.append(HostPart(host.name, share, folder, record, offset_ns))
         shutil.rmtree(arrived)
-        return parts
+        return parts, parts.pop() if self._clients.serving is not None else None
+
+    def _take_tables(self, run: Path, parts: list[HostPart], server: HostPart | None) -> None:
+        """Evidence of the two sides, where each is one host; RunFailed."""
+        clients, found = self.found.client_hosts, self.found
+        collectors, zero_ns = self.setup.collectors, 0
+        if len(clients) == 1:
+            found.hosts["client"], zero_ns = as_host(clients[0]), clients[0].clock.offset_ns
+
+            def is_clients(name: str) -> bool:
+                return collectors[name].side() != "server"
+
+            self._watching.records += take_tables(
+                run, parts[0], found.hosts["client"], 0, is_clients
+            )
+        if server is not None and found.server_host is not None:
+            found.hosts["server"] = host = as_host(found.server_host)
+            moved_ns = host.clock.offset_ns - zero_ns
+            self._watching.records += take_tables(run, server, host, moved_ns, lambda _: True)
 
     def _pairs(self, parts: list[HostPart]) -> list[tuple[ClientHost, HostPart]]:
         return list(zip(self._clients.hosts, parts, strict=True))
 
-    def _tell_places(self, parts: list[HostPart]) -> None:
+    def _tell_places(self, client: HostPart, server: HostPart | None) -> None:
         """Mounts are those of the client hosts; what none mounts is where it is served."""
-        for role, place in parts[0].record.places.items():
+        served = dict.fromkeys(self.found.places) | (server.record.places if server else {})
+        for role, place in client.record.places.items():
             nfs = place.facts.get("nfs")
-            if role not in self.found.places or not (nfs and nfs.get("client") == "none"):
-                self.found.places_there[role] = place
+            is_seen = not (nfs and nfs.get("client") == "none")
+            there = place if is_seen or role not in served else served[role]
+            if there is not None:
+                self.found.places_there[role] = there
 
     def _record(self, host: ClientHost, part: HostPart) -> ClientHostRecord:
         """What is kept of a host, but for what the workload says of it."""
@@ -218,11 +262,11 @@ class SpreadExecution(RunExecution):
                  if name in host.facts}  # fmt: skip
         return ClientHostRecord(
             name=host.name,
-            kind=self.setup.client.host,
+            kind=self.setup.server.host if host.serves else self.setup.client.host,
             address=host.member.address,
             folder=f"{HOSTS}/{host.name}",
             setup=machine_digest(read_provenance(part.folder)),
-            processes=part.share.processes,
+            processes=0 if host.serves else part.share.processes,
             clock=host.before,
             clock_after=host.after,
             drift_ppm=host.drift_ppm,
@@ -237,12 +281,14 @@ class SpreadExecution(RunExecution):
     def _share_of(self, number: int) -> Share:
         return Share(number, len(self._names), self.setup.client.processes)
 
-    def _asked(self, number: int, host: ClientHost, taken: dict[str, Any]) -> AskedPart:
-        """The part of one host: its own targets and collectors, without what is done here."""
+    def _asked(self, number: int | None, host: ClientHost, taken: dict[str, Any]) -> AskedPart:
+        """The part of one host (None: the server's): its own targets and collectors, without what
+        is done elsewhere."""
         point, record = self.run.point, self.carrying.record
         resolved = self.setup.resolved()
         resolved["client"] = {"host": LocalHost.kind}
         resolved.pop(CLUSTER, None)
+        resolved.pop("server", None)
         resolved["limits"] |= {"settle_s": 0.0, "memory": None, "experiment_s": None}
         if host.is_prime and os.geteuid() == 0:
             # One page cache, and it is dropped here.
@@ -250,7 +296,7 @@ class SpreadExecution(RunExecution):
         resolved["collectors"] = {
             name: resolved["collectors"][name]
             for name, one in self.setup.collectors.items()
-            if one.side() != "server" or (one.of_machine() and not host.is_prime)
+            if self._watches(host, one)
         }
         return AskedPart(
             record=record.model_copy(update={"points": [], "axes": [], "resolved": {}}),
@@ -262,10 +308,20 @@ class SpreadExecution(RunExecution):
             block=self.run.block,
             attempt=self.run.attempt,
             position=self.position,
-            share=self._share_of(number),
+            share=None if number is None else self._share_of(number),
+            link=self._link if host.serves else None,
             taken=taken,
             is_prime=host.is_prime,
         )
+
+    def _watches(self, host: ClientHost, collector: CollectorSetup) -> bool:
+        """A machine that several of the run's hosts are is watched once, on the servers' side."""
+        if host.serves:
+            return collector.side() == "server"
+        is_seen = host.is_prime and (
+            self._clients.serving is None or self._clients.serving.is_prime
+        )
+        return collector.side() != "server" or (collector.of_machine() and not is_seen)
 
     def _hosts_are_up(self) -> bool:
         return self._cluster is not None
@@ -294,7 +350,7 @@ class SpreadExecution(RunExecution):
             arrived.mkdir()
             for name in self._clients.fetch_failed(arrived):
                 sealed = arrived / name / RUNS / self.run.run_id
-                sealed_elsewhere(sealed, f"client host {name}", AGAIN)
+                sealed_elsewhere(sealed, f"host {name}", AGAIN)
                 (run / HOSTS).mkdir(exist_ok=True)
                 sealed.rename(run / HOSTS / name)
         except (NfslabError, OSError) as error:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "parts"
 """In a run's folder: a file for each generator process."""
+PLAN: Final = "load_plan.json"
+"""Beside it: the plan of the whole load."""
 PART_BYTES_MAX: Final = 512 << 20
 _PROCESS: Final = re.compile(r"^generator process (\d+) of (\d+)")
 _INSTANTS: Final = ("start_ns", "window_start_ns", "window_end_ns", "end_ns")
@@ -65,10 +67,11 @@ class OfHost:
         return self.response_ns / self.answered if self.answered else None
 
 
-def keep(parts: Sequence[Part], run: Path) -> None:
+def keep(plan: dict[str, Any], parts: Sequence[Part], run: Path) -> None:
     """What the generator processes of this host handed over, into the run's folder."""
     folder = run / FOLDER
     folder.mkdir()
+    (run / PLAN).write_bytes(to_json(plan))
     for part in parts:
         handed = Handed(index=part.index, sums=part.sums, began_ns=part.began_ns, lost=part.lost)
         (folder / f"{part.index}.json").write_bytes(to_json(handed.model_dump()))
@@ -98,15 +101,26 @@ def read(host: HostPart) -> list[Handed]:
     return found
 
 
-def merged(
-    plan: dict[str, Any], hosts: Sequence[HostPart]
-) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
-    """The point's report, the object with its histograms, and what each host did; RunFailed.
+def plan_of(hosts: Sequence[HostPart]) -> dict[str, Any]:
+    """The plan of the whole load, which all hosts had, each with the server as it sees it."""
+    plans: list[dict[str, Any]] = []
+    for host in hosts:
+        try:
+            plan = json.loads((host.folder / PLAN).read_bytes())
+            plan["servers"] = [dict(one) for one in plan["servers"]]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise _no_point(f"the plan of {host.name} cannot be read: {error}") from error
+        if plans and plan | {"servers": plans[0]["servers"]} != plans[0]:
+            raise _no_point(f"{host.name} had another plan than {hosts[0].name}")
+        plans.append(plan)
+    return plans[0]
 
-    `plan` is of the whole load.
-    """
+
+def merged(hosts: Sequence[HostPart]) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
+    """The point's report, the object with its histograms, and what each host did; RunFailed."""
     from nfslab._core import CoreError, Load
 
+    plan = plan_of(hosts)
     handed = {host.name: read(host) for host in hosts}
     whole = [one for some in handed.values() for one in some]
     sums = [one.sums for one in whole if one.sums is not None]
@@ -127,14 +141,18 @@ def merged(
             for name, some in handed.items()
         }
     except (CoreError, ValueError, LookupError, TypeError) as error:
-        raise RunFailed(
-            "what the client hosts measured is not one point",
-            why=str(error),
-            fix="see that all have the same nfslab; if so, please report this",
-        ) from error
+        raise _no_point(str(error)) from error
     for reason in [*report["reasons"], *(r for p in report["processes"] for r in p["reasons"])]:
         reason["text"] = named(reason["text"], hosts)
     return report, load, figures
+
+
+def _no_point(why: str) -> RunFailed:
+    return RunFailed(
+        "what the client hosts measured is not one point",
+        why=why,
+        fix="see that all have the same nfslab; if so, please report this",
+    )
 
 
 def named(text: str, hosts: Sequence[HostPart]) -> str:

@@ -115,7 +115,7 @@ class HostRecord(Record):
 
 
 class ClientHostRecord(HostRecord):
-    """One of several client hosts that made a run's load together."""
+    """One of the hosts that made a run together: a client host, or the servers'."""
 
     address: str = ""
     """At which the others reached it."""
@@ -203,6 +203,8 @@ class RunRecord(Record):
     """"client", "server" -> where it was; of older runs: this machine."""
     client_hosts: list[ClientHostRecord] = Field(default_factory=list)
     """Several hosts that made the load together; empty: the client was one."""
+    server_host: ClientHostRecord | None = None
+    """Where the servers of these were; None: the machine that nfslab ran on."""
     load: LoadShape | None = None
     """None: not known of this workload."""
     operations: str = ""
@@ -217,6 +219,11 @@ class RunRecord(Record):
     """What a reader has to know: a copy was restored, a default was taken, ..."""
     commands: list[list[str]] = Field(default_factory=list)
     """Programs as started (argv), so that a person can do the same by hand."""
+
+    @property
+    def hosts_apart(self) -> list[ClientHostRecord]:
+        """All that have a part of the run in `hosts/NAME`."""
+        return [*self.client_hosts, *([self.server_host] if self.server_host else [])]
 
 
 class PointRecord(Record):
