@@ -53,6 +53,8 @@ class Services:
     """Not mounted: the workload is the client."""
     rpc_recorders: dict[str, RpcRecorder | KernelRecorder] = field(default_factory=dict)
     """Of NFS clients."""
+    nfs_served: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Of each NFS server of the run on this host: HOST:/EXPORT, and options that tell its ports."""
     nfs_servers: dict[str, RecordsCalls] = field(default_factory=dict)
     """Servers that record their calls."""
     server_watcher: LaunchWatcher | None = None

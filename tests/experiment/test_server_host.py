@@ -17,9 +17,12 @@ from nfslab.cluster.here import AgentHere, MemberHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import UsageError
 from nfslab.evidence.base import SealedRun
+from nfslab.evidence.capture.collector import CaptureCollector
 from nfslab.evidence.clocks import on_clock_of
 from nfslab.evidence.nfs_server.breakdown import PARTS
 from nfslab.evidence.nfs_server.kind import NfsServerEvidence
+from nfslab.evidence.wire.joined import PARTS as PARTS_ON_WIRE
+from nfslab.evidence.wire.kind import WireEvidence
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.reading import read_experiment
 from nfslab.mounts.fuse import FuseMount
@@ -147,6 +150,56 @@ def test_two_machines_are_one_run_and_their_calls_are_joined_over_both_clocks(
     moved_ns = ahead["host1"] - ahead["filer"]
     assert write.mean_ns[way_there] == pytest.approx(np.mean(ways) + moved_ns, abs=1)
     assert left_behind(tmp_path) == []
+
+
+def captured(tmp_path: Path, hosts: object) -> Path:
+    """Both ends of the wire are captured."""
+    if not CaptureCollector.available().ok:
+        pytest.skip(CaptureCollector.available().reason)
+    return apart(
+        tmp_path,
+        ('collectors = ["nfs_server"]', 'collectors = ["capture", "capture_server"]'),
+        ("[limits]", "[collectors.capture]\ncalls = true\n[limits]"),
+        hosts=hosts,
+    )
+
+
+@needs_namespaces
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_no_call_arrives_before_it_was_sent(hosts: int, tmp_path: Path) -> None:
+    """One kernel's clock stamps both ends: thousands of calls have no way below its readings'."""
+    record, sealed = made(captured(tmp_path, hosts))
+    require_measured(record)
+    found = WireEvidence().facts(SealedRun(sealed, record))
+    assert found is not None
+    assert [host.host for host in found.hosts] == [one.name for one in record.client_hosts]
+    for host, one in zip(found.hosts, record.client_hosts, strict=True):
+        assert one.operations is not None
+        assert host.total >= one.operations > 100
+        assert host.calls > 0.95 * host.total, host.left_out
+        assert 0 < host.error_ns < 100_000
+        assert host.contradicted_ns == 0
+        assert host.rows[0].summary.mean_ns[PARTS_ON_WIRE.index("at the server")] > 99_000_000
+        assert 0 < host.rows[0].ways_p50_ns < 50_000_000, "of 100 ms that the server takes"
+
+
+@needs_namespaces
+def test_a_clock_that_is_not_what_it_was_said_to_be_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told that the server's clock is 900 ms ahead: no reply comes back before it is sent."""
+
+    def clocks(member: MemberHere) -> Clocks:
+        clock = ClockRecord(offset_ns=900_000_000 * (member.name == "filer"), error_ns=5)
+        return Clocks(clock, clock)
+
+    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    record, sealed = made(captured(tmp_path, 1))
+    require_measured(record)
+    found = WireEvidence().facts(SealedRun(sealed, record))
+    assert found is not None
+    (host,) = found.hosts
+    assert host.contradicted_ns == pytest.approx(900_000_000, abs=60_000_000)
 
 
 def test_a_taken_table_is_on_the_clock_of_the_runs_client(tmp_path: Path) -> None:

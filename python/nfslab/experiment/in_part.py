@@ -7,7 +7,7 @@
     go: "measure"                    <─>  at                prepared
                                      <──  armed             collectors watch, programs are connected
     start: `at_ns` of our clock      ──>                    the timed part
-    go: "finish"                     <─>  measured: `given_ns`, `began_ns`, `busy`
+    go: "finish"                     <─>  measured: `start_ns`, `began_ns`, `busy`
                                      <──  sealed: `status`, `reason`
                                           between: phase, say, alive (twice a second); error
 
@@ -35,6 +35,7 @@ from nfslab.experiment.execution import Carrying, RunExecution
 from nfslab.experiment.host_facts import facts
 from nfslab.experiment.in_guest import Asked, carry_out
 from nfslab.experiment.plan import PlannedRun
+from nfslab.experiment.serving import Serving, ServingHost
 from nfslab.experiment.setup import Point, Setup
 from nfslab.hosts.base import Link
 from nfslab.machine import agent
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from nfslab.experiment.stop import Stop
     from nfslab.hosts.base import Host
     from nfslab.machine.cpu_times import CpuTimes
+    from nfslab.machine.resources import Resources
     from nfslab.targets.base import Target
     from nfslab.workloads.base import Outcome, RunContext, Workload
 
@@ -168,16 +170,15 @@ class CommonStart(TimedPart):
 
     def __init__(self, clock: Callable[[], int], prime: Prime, check: Callable[[], object]) -> None:
         super().__init__(clock)
-        self.given_ns: int | None = None
         self.cpu_before: CpuTimes | None = None
         self._prime = prime
         self._check = check
 
     def _given(self) -> int:
         self._prime.say("armed")
-        self.given_ns = int(self._prime.order("start", self._check)["at_ns"])
+        given_ns = int(self._prime.order("start", self._check)["at_ns"])
         self.cpu_before = read_cpu_times()
-        return self.given_ns
+        return given_ns
 
 
 class PartOfWorkload(ByAnother):
@@ -209,7 +210,7 @@ class PartOfWorkload(ByAnother):
             busy = (after.busy_ticks - timed.cpu_before.busy_ticks) / max(whole, 1)
         self._prime.say(
             "measured",
-            given_ns=timed.given_ns,
+            start_ns=timed.start_ns,
             began_ns=timed.began_ns,
             busy=busy,
         )
@@ -258,6 +259,26 @@ class PartExecution(RunExecution):
         super()._start_watching(context)
 
 
+class ServingExecution(PartExecution):
+    """What others use in a run, on a host of its own (`serving`)."""
+
+    def _made_here(self, workload: Workload) -> Workload:
+        return Serving(workload, self._prime)
+
+    def _files_host(self) -> Host:
+        assert self._asked.link is not None
+        return ServingHost(self._asked.link)
+
+    def _target(self, setup: TargetSetup) -> Target | None:
+        target = setup.make()
+        return target if target.for_others() else None
+
+    def _bring_up(self, resources: Resources) -> None:
+        super()._bring_up(resources)
+        taken = {place.target: target.handed_on(place) for target, place in self._up}
+        self._prime.say("serves", taken=taken)
+
+
 def main() -> int:
     """The exit code: 0 sealed, 1 an error was said, 3 nobody is there."""
     os.environ["NFSLAB_TURN"] = ""  # the prime has the turn
@@ -270,8 +291,6 @@ def main() -> int:
             from nfslab.machine.resources import recover
 
             recover()
-
-        from nfslab.experiment.serving import ServingExecution
 
         half = ServingExecution if asked.link is not None else PartExecution
 

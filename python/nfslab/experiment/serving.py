@@ -1,7 +1,7 @@
 """The server's half of a run: what its client hosts use is up here until they are done with it.
 
 On this machine it is part of the prime's own run; on a host of its own an agent makes it by the
-ordinary runner (`in_part`), with these differences:
+ordinary runner (`in_part.ServingExecution`), with these differences:
 
     targets up: those that serve others  ──> serves: `taken`   what client hosts need to use them
     no load: the timed part lasts until  <── go: "measured"    all of them have had theirs
@@ -12,18 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nfslab.experiment.in_part import PartExecution
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.availability import Availability
 from nfslab.workloads.base import ByAnother, Outcome
 
 if TYPE_CHECKING:
     from nfslab.experiment.in_part import Prime
-    from nfslab.experiment.setup import TargetSetup
-    from nfslab.hosts.base import Host, Link
-    from nfslab.machine.resources import Resources
+    from nfslab.hosts.base import Link
     from nfslab.results.records import CheckRecord
-    from nfslab.targets.base import Target
     from nfslab.workloads.base import RunContext, Workload
 
 
@@ -72,23 +68,3 @@ class Serving(ByAnother):
 
     def finish(self, context: RunContext) -> None:
         """Nothing was started."""
-
-
-class ServingExecution(PartExecution):
-    """What others use in a run, on a host of its own."""
-
-    def _made_here(self, workload: Workload) -> Workload:
-        return Serving(workload, self._prime)
-
-    def _files_host(self) -> Host:
-        assert self._asked.link is not None
-        return ServingHost(self._asked.link)
-
-    def _target(self, setup: TargetSetup) -> Target | None:
-        target = setup.make()
-        return target if target.for_others() else None
-
-    def _bring_up(self, resources: Resources) -> None:
-        super()._bring_up(resources)
-        taken = {place.target: target.handed_on(place) for target, place in self._up}
-        self._prime.say("serves", taken=taken)

@@ -106,6 +106,8 @@ class SpreadExecution(RunExecution):
         self._clients = ClientHosts(carrying.show_phase, self._remaining_s)
         self._names: list[str] = []
         self._start_ns = 0
+        self._zero_ns = 0
+        """t = 0 of the run's tables."""
 
     def _bring_up_hosts(self, resources: Resources) -> None:
         """The servers' host is this machine; an agent is ready on each client host."""
@@ -166,11 +168,21 @@ class SpreadExecution(RunExecution):
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
         with context.timed(lead_s=START_S):
             clients.await_all("measured", SILENCE_S, of=clients.hosts)
+        if len(clients.hosts) == 1:
+            # Of several it is the common start; of one its own, as of any run.
+            start_ns = self._started_ns(clients.hosts[0]) or start_ns
         context.timed.was(start_ns, time.monotonic_ns())
+        self._zero_ns = start_ns
         clients.compare_clocks(before=False)
         if clients.serving is not None:
             clients.serving.agent.tell("go", gate="measured")
             clients.await_all("measured", of=[clients.serving])
+
+    @staticmethod
+    def _started_ns(host: ClientHost) -> int | None:
+        """Where t = 0 of its tables is, on our clock; None: it did not say."""
+        start_ns = host.said["measured"].get("start_ns")
+        return start_ns - host.before.offset_ns if isinstance(start_ns, int) else None
 
     def _gather(self) -> None:
         """What all hosts sealed comes home, and is put together; RunFailed."""
@@ -236,7 +248,7 @@ class SpreadExecution(RunExecution):
             )
         if server is not None and found.server_host is not None:
             found.hosts["server"] = host = as_host(found.server_host)
-            moved_ns = host.clock.offset_ns - zero_ns
+            moved_ns = found.server_host.t0_ns + host.clock.offset_ns - zero_ns
             self._watching.records += take_tables(run, server, host, moved_ns, lambda _: True)
 
     def _pairs(self, parts: list[HostPart]) -> list[tuple[ClientHost, HostPart]]:
@@ -257,7 +269,7 @@ class SpreadExecution(RunExecution):
         from nfslab.results.catalogue import read_provenance
 
         said, there = host.said["measured"], part.record.hosts.get("client")
-        began, busy = said.get("began_ns"), said.get("busy")
+        began, busy, started_ns = said.get("began_ns"), said.get("busy"), self._started_ns(host)
         facts = {name: host.facts[name] for name in ("boot_id", "kernel", "cpus", "nfslab", "core")
                  if name in host.facts}  # fmt: skip
         return ClientHostRecord(
@@ -273,6 +285,7 @@ class SpreadExecution(RunExecution):
             skew_ns=began - host.before.offset_ns - self._start_ns
             if isinstance(began, int)
             else None,
+            t0_ns=0 if started_ns is None else started_ns - self._zero_ns,
             silence_ns=round(host.silence_s * 1e9),
             cpu_busy=float(busy) if isinstance(busy, int | float) else None,
             facts=(there.facts if there else {}) | facts,

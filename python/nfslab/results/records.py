@@ -131,6 +131,8 @@ class ClientHostRecord(HostRecord):
     """How much faster its clock went than ours."""
     skew_ns: int | None = None
     """When its programs began, by their own account, behind the common start, on our clock."""
+    t0_ns: int = 0
+    """Where t = 0 of its own tables is on the run's axis, as well as the clocks were compared."""
     silence_ns: int = 0
     """The longest that it gave no sign of life while it measured."""
     cpu_busy: float | None = None
