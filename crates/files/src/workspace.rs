@@ -84,8 +84,15 @@ impl Workspace {
     }
 
     /// Whether the directory is there, when whoever makes it has done so.
+    ///
+    /// An NFS client may believe for a while that a name that it was not told of is not there. To
+    /// list the folder makes it ask.
     pub fn look(&self) -> Result<(), FilesError> {
-        if self.directory.is_dir() {
+        let above = self.directory.parent().unwrap_or(&self.directory);
+        let is_there = std::fs::read_dir(above).is_ok_and(|mut entries| {
+            entries.any(|one| one.is_ok_and(|one| one.path() == self.directory))
+        });
+        if is_there && self.directory.is_dir() {
             return Ok(());
         }
         Err(FilesError::NotShared {

@@ -7,6 +7,7 @@
     go: "measure"                    <─>  at                prepared
                                      <──  armed             collectors watch, programs are connected
     start: `at_ns` of our clock      ──>                    the timed part
+    meet: `at_ns`, `common_ns`       <─>  meet: `gate`      in it, as often as the workload asks
     go: "finish"                     <─>  measured: `given_ns`, `began_ns`, `busy`
                                      <──  sealed: `status`, `reason`
                                           between: phase, say, alive (twice a second); error
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from nfslab.context import Share, TimedPart
+from nfslab.context import Met, Share, TimedPart
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.experiment.execution import Carrying, RunExecution
 from nfslab.experiment.host_facts import facts
@@ -140,6 +141,7 @@ class Prime:
         lines = agent.Lines(LINE_BYTES_MAX)
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
         known["start"] = frozenset({"at_ns"})
+        known["meet"] = frozenset({"at_ns", "common_ns"})
         while heard := os.read(agent.STDIN, agent.READ_BYTES):
             for line in lines.feed(heard):
                 self._orders.put(agent.command_of(line or b"", known, "Please report this."))
@@ -173,6 +175,12 @@ class CommonStart(TimedPart):
         self.given_ns = int(self._prime.order("start", self._check)["at_ns"])
         self.cpu_before = read_cpu_times()
         return self.given_ns
+
+    def meet(self, gate: str) -> Met:
+        """The prime gives the instant, when all hosts are there."""
+        self._prime.say("meet", gate=gate)
+        told = self._prime.order("meet", self._check)
+        return Met(int(told["at_ns"]), int(told["common_ns"]))
 
 
 class PartOfWorkload(ByAnother):

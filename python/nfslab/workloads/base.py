@@ -214,7 +214,7 @@ class Workload(ABC):
         return Availability(
             False,
             f"the workload {self.kind} runs on one client host",
-            "leave client.hosts out, or take a workload that several make together: sfs",
+            "leave client.hosts out, or take a workload that several make together: sfs, files, command",
         )
 
     def connections(self, processes: int) -> int:
