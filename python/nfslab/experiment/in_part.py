@@ -77,6 +77,8 @@ class AskedPart(BaseModel):
     share: Share
     taken: dict[str, dict[str, Any]]
     """Target -> what another host needs to use what is up on the prime's machine."""
+    served: dict[str, Any] | None = None
+    """What the workload's own server on the prime's machine is, where it has one."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
 
@@ -231,6 +233,8 @@ class PartExecution(RunExecution):
         self._prime = prime
         self._share = asked.share
         self._workload = PartOfWorkload(self._workload, prime)
+        if asked.served is not None:
+            self._workload.taken(asked.served)
         prime.stops(carrying.stop)
 
     def _require_here(self) -> None:
@@ -239,7 +243,9 @@ class PartExecution(RunExecution):
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
 
-    def _target(self, setup: TargetSetup) -> Target:
+    def _target(self, setup: TargetSetup) -> Target | None:
+        if self._asked.served is not None:
+            return None  # the server's, where that is
         target = setup.make()
         if (told := self._asked.taken.get(setup.name)) is not None:
             target.taken(told)

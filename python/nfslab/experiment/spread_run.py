@@ -14,11 +14,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.base import SILENCE_S
 from nfslab.context import HostPart, Share
-from nfslab.errors import NfslabError
+from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.execution import RunExecution
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from nfslab.experiment.client_hosts import ClientHost
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.plan import PlannedRun
-    from nfslab.experiment.setup import TargetSetup
+    from nfslab.experiment.setup import CollectorSetup, TargetSetup
     from nfslab.hosts.base import Host, Link
     from nfslab.machine.resources import Resources
     from nfslab.results.records import CheckRecord
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 START_S: Final = 0.5
 """From the word to all hosts to their common start: time for it to arrive."""
+DEATH_WAIT_S: Final = 3.0
+"""How long a dying server may take to end after a client noticed."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
 
 
@@ -81,21 +84,32 @@ class Spread(ByAnother):
         return Availability(True)
 
     def prepare(self, context: RunContext) -> None:
-        """Targets there, and what has to be made on them."""
+        """The workload's own server, here; targets there, and what has to be made on them."""
+        if self.has_server:
+            self.inner.prepare(context)
         self._execution.prepare()
 
     def measure(self, context: RunContext) -> Outcome:
         """The timed part of all hosts; what it yielded is gathered when nobody watches any more."""
-        self._execution.measure(context)
+        try:
+            self._execution.measure(context)
+        except RunFailed:
+            # What became of the server may be why a host failed.
+            self.inner.require_up(DEATH_WAIT_S)
+            raise
         return Outcome(metrics={})
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Each host has verified its part."""
-        return []
+        """Each host has verified its part; what is here is verified here."""
+        return self.inner.verify(context, outcome) if self.has_server else []
 
     def finish(self, context: RunContext) -> None:
         """Agents end before their servers: what waits for a reply that never comes takes long."""
-        self._execution.end_agents()
+        try:
+            self._execution.end_agents()
+        finally:
+            if self.has_server:
+                self.inner.finish(context)
 
 
 class SpreadExecution(RunExecution):
@@ -106,9 +120,9 @@ class SpreadExecution(RunExecution):
         self._whole = self._workload
         self._workload = Spread(self._whole, self)
         setups = self.setup.collectors
-        self._watching = Watching({n: one for n, one in setups.items() if one.side() == "server"})
+        self._watching = Watching({n: one for n, one in setups.items() if self._watches_here(one)})
         self._cluster: Cluster | None = None
-        self._clients = ClientHosts(carrying.show_phase, self._remaining_s)
+        self._clients = ClientHosts(carrying.show_phase, self._check)
         self._names: list[str] = []
         self._start_ns = 0
 
@@ -120,21 +134,42 @@ class SpreadExecution(RunExecution):
             self._clients.begin(self._cluster.members)
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
+            addresses = tuple(host.member.address for host in self._clients.hosts)
+            self._link = replace(self._link, clients=addresses)
+            self._hosts["client"] = ServingHost(self._link)
             for host in self._clients.hosts:
                 room(host.name, host.facts, processes, self._whole.connections(processes))
 
+    def _check(self) -> None:
+        """Raises where going on makes no sense."""
+        self._remaining_s()
+        self._whole.require_up()
+
     def _files_host(self) -> Host:
-        return ServingHost(self._link)
+        return self._hosts["server" if self._whole.has_server else "client"]
 
     def _target(self, setup: TargetSetup) -> Target | None:
         target = setup.make()
-        return target if target.for_others() else None
+        return target if self._whole.has_server or target.for_others() else None
+
+    def _watches_here(self, one: CollectorSetup) -> bool:
+        """Of a server of the workload's own, and of what it does with its files, here."""
+        return one.side() == "server" or self._whole.has_server
+
+    def _watches_there(self, one: CollectorSetup, host: ClientHost) -> bool:
+        """On a client host: its side, and its machine where that is another one."""
+        if one.of_machine() or self._whole.has_server:
+            return not host.is_prime and (one.of_machine() or one.side() == "client")
+        return one.side() != "server"
 
     def prepare(self) -> None:
         """Each host has its part; one makes what is shared, then the others."""
-        taken = {place.target: target.handed_on(place) for target, place in self._up}
+        has_server = self._whole.has_server
+        up = [] if has_server else self._up
+        taken = {place.target: target.handed_on(place) for target, place in up}
+        served = self._whole.handed_on() if has_server else None
         for number, host in enumerate(self._clients.hosts):
-            asked = self._asked(number, host, taken)
+            asked = self._asked(number, host, taken).model_copy(update={"served": served})
             host.agent.tell("run", asked=asked.model_dump(mode="json"))
         self._clients.await_all("at prepare")
         first, *others = self._clients.hosts
@@ -153,7 +188,7 @@ class SpreadExecution(RunExecution):
         self._start_ns = start_ns = time.monotonic_ns() + round(START_S * 1e9)
         for host in clients.hosts:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        with context.timed(lead_s=START_S):
+        with context.timed(lead_s=START_S), self._whole.loaded():
             clients.await_all("measured", SILENCE_S)
         context.timed.was(start_ns, time.monotonic_ns())
         clients.compare_clocks(before=False)
@@ -250,7 +285,7 @@ class SpreadExecution(RunExecution):
         resolved["collectors"] = {
             name: resolved["collectors"][name]
             for name, one in self.setup.collectors.items()
-            if one.side() != "server" or (one.of_machine() and not host.is_prime)
+            if self._watches_there(one, host)
         }
         return AskedPart(
             record=record.model_copy(update={"points": [], "axes": [], "resolved": {}}),
