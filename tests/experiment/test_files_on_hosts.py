@@ -170,7 +170,9 @@ def test_hosts_whose_clocks_differ_begin_each_phase_together(
 
 
 @mounts
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.long)]
+)
 def test_a_lost_host_fails_the_run_with_its_name(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

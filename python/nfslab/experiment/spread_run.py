@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 START_S: Final = 0.5
 """From the word to all hosts to their common start: time for it to arrive."""
-DEATH_WAIT_S: Final = 3.0
+DEATH_WAIT_S: Final = 1.0
 """How long a dying server may take to end after a client noticed."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
 
