@@ -98,6 +98,16 @@ class HostPart:
     """Its monotonic clock minus ours."""
 
 
+@dataclass(frozen=True, slots=True)
+class Met:
+    """When all that met go on."""
+
+    at_ns: int
+    """On the monotonic clock of this host."""
+    common_ns: int
+    """The same instant on the clock on which the run is put together."""
+
+
 class TimedPart:
     """The part of a run that its figures are of; the runner owns it.
 
@@ -161,6 +171,14 @@ class TimedPart:
         """Of `clock`; never too early."""
         while (left_ns := at_ns - self._clock()) > 0:
             time.sleep(left_ns / 1e9)
+
+    def meet(self, gate: str) -> Met:
+        """Wait, within the block, until the programs of all client hosts are at this gate.
+
+        For a load of several phases, which have to begin together to add up.
+        """
+        now_ns = self._clock()
+        return Met(now_ns, now_ns)
 
     def began(self, at_ns: int) -> None:
         """When its programs really began; of several, the last."""

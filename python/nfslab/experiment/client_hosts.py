@@ -34,6 +34,8 @@ READY_S: Final = 60.0
 BUSY_SILENCE_S: Final = 4.0
 """Without a sign of life while agents start programs; `cluster.base.SILENCE_S`: in a load."""
 SLICE_S: Final = 0.1
+MEET_S: Final = 0.1
+"""From the word to hosts that wait for each other to the instant at which they go on."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,8 @@ class ClientHost:
     after: ClockRecord = field(default_factory=ClockRecord)
     compared: tuple[float, float] = (0.0, 0.0)
     """When, by our clock."""
+    gate: str | None = None
+    """Where it waits for the others within the timed part."""
     is_over: bool = False
     serves: bool = False
     """It is the server's, and no client host."""
@@ -121,11 +125,14 @@ class ClientHosts:
             host.agent.tell(name, **content)
 
     def await_all(
-        self, event: str, silence_s: float = BUSY_SILENCE_S, of: Sequence[ClientHost] | None = None
+        self,
+        event: str,
+        silence_s: float = BUSY_SILENCE_S,
+        of: Sequence[ClientHost] | None = None,
     ) -> None:
         """Until each (or each of those) has said this; RunFailed names the one that does not.
 
-        None may be silent for longer than that.
+        None may be silent for longer than that. Where all wait for each other, they go on.
         """
         waiting = list(self.all if of is None else of)
         while waiting := [host for host in waiting if event not in host.said]:
@@ -136,8 +143,12 @@ class ClientHosts:
                 pass
             else:
                 self._hear(host, said)
+                with contextlib.suppress(queue.Empty):
+                    while True:
+                        self._hear(*self._heard.get_nowait())
             for host in self.all:
                 self._require_life(host, silence_s)
+            self._let_meet()
 
     def compare_clocks(self, *, before: bool) -> None:
         """Of all hosts, now."""
@@ -148,6 +159,31 @@ class ClientHosts:
                 host.before, host.compared = clock, (now, now)
             else:
                 host.after, host.compared = clock, (host.compared[0], now)
+
+    def _let_meet(self) -> None:
+        """Where all wait for each other, they get one instant to go on at.
+
+        RunFailed: one never comes. Clocks are compared again: they may have drifted meanwhile.
+        """
+        waiting = [host for host in self.hosts if host.gate is not None]
+        if not waiting:
+            return
+        first = waiting[0]
+        astray = [one for one in self.hosts if one.gate != first.gate and
+                  (one.gate is not None or "measured" in one.said)]  # fmt: skip
+        if astray:
+            raise RunFailed(
+                f"client host {first.name} waits for {astray[0].name} at {first.gate!r} in vain",
+                why=f"that one is at {astray[0].gate or 'its end'!r}",
+                fix="see that all have the same nfslab; if so, please report this",
+            )
+        if len(waiting) < len(self.hosts):
+            return
+        offsets = [host.member.clocks().monotonic.offset_ns for host in self.hosts]
+        common_ns = time.monotonic_ns() + round(MEET_S * 1e9)
+        for host, offset_ns in zip(self.hosts, offsets, strict=True):
+            host.gate = None
+            host.agent.tell("meet", at_ns=common_ns + offset_ns, common_ns=common_ns)
 
     def forget_silence(self) -> None:
         """From now on it is looked at anew."""
@@ -209,6 +245,8 @@ class ClientHosts:
                 self._show(f"{host.name}: {phase}")
             case {"event": "at", "gate": str(gate)}:
                 host.said[f"at {gate}"] = said
+            case {"event": "meet", "gate": str(gate)}:
+                host.gate = gate
             case {"event": str(name)}:
                 host.said[name] = said
 

@@ -7,6 +7,7 @@
     go: "measure"                    <─>  at                prepared
                                      <──  armed             collectors watch, programs are connected
     start: `at_ns` of our clock      ──>                    the timed part
+    meet: `at_ns`, `common_ns`       <─>  meet: `gate`      in it, as often as the workload asks
     go: "finish"                     <─>  measured: `start_ns`, `began_ns`, `busy`
                                      <──  sealed: `status`, `reason`
                                           between: phase, say, alive (twice a second); error
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from nfslab.context import Share, TimedPart
+from nfslab.context import Met, Share, TimedPart
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.experiment.execution import Carrying, RunExecution
 from nfslab.experiment.host_facts import facts
@@ -83,6 +84,8 @@ class AskedPart(BaseModel):
     """Of the server's host to the client hosts."""
     taken: dict[str, dict[str, Any]]
     """Target -> what another host needs to use what is up on the server's."""
+    served: dict[str, Any] | None = None
+    """What the workload's own server on the prime's machine is, where it has one."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
 
@@ -147,6 +150,7 @@ class Prime:
         lines = agent.Lines(LINE_BYTES_MAX)
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
         known["start"] = frozenset({"at_ns"})
+        known["meet"] = frozenset({"at_ns", "common_ns"})
         while heard := os.read(agent.STDIN, agent.READ_BYTES):
             for line in lines.feed(heard):
                 self._orders.put(agent.command_of(line or b"", known, "Please report this."))
@@ -179,6 +183,12 @@ class CommonStart(TimedPart):
         given_ns = int(self._prime.order("start", self._check)["at_ns"])
         self.cpu_before = read_cpu_times()
         return given_ns
+
+    def meet(self, gate: str) -> Met:
+        """The prime gives the instant, when all hosts are there."""
+        self._prime.say("meet", gate=gate)
+        told = self._prime.order("meet", self._check)
+        return Met(int(told["at_ns"]), int(told["common_ns"]))
 
 
 class PartOfWorkload(ByAnother):
@@ -229,6 +239,8 @@ class PartExecution(RunExecution):
         self._prime = prime
         self._share = asked.share
         self._workload = PartOfWorkload(self._made_here(self._workload), prime)
+        if asked.served is not None:
+            self._workload.taken(asked.served)
         prime.stops(carrying.stop)
 
     def _made_here(self, workload: Workload) -> Workload:
@@ -242,6 +254,8 @@ class PartExecution(RunExecution):
             raise RunFailed(usable.reason, fix=usable.fix)
 
     def _target(self, setup: TargetSetup) -> Target | None:
+        if self._asked.served is not None:
+            return None  # the server's, where that is
         target = setup.make()
         if (told := self._asked.taken.get(setup.name)) is not None:
             target.taken(told)

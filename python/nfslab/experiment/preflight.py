@@ -195,6 +195,9 @@ def _of_client_hosts(setup: Setup) -> list[Obstacle]:
     if setup.limits.memory is not None:
         reason = "limits.memory is of server and client on one machine, not of several client hosts"
         return [Obstacle(part, reason, "leave out limits.memory, or client.hosts")]
+    if setup.server.is_elsewhere and workload.has_server:
+        reason = f"the workload {workload.kind} brings up a server of its own, on this machine"
+        return [Obstacle("server host", reason, "leave out [server], which is for NFS servers")]
     answer = workload.check_hosts(len(names), client.processes)
     # Those of others are asked when they are there.
     if answer.ok and KINDS[client.host].is_here:

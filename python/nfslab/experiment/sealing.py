@@ -111,11 +111,12 @@ class Sealing:
         found = self.found
         setup = self.run.point.setup
         found.checks += planted_latency(setup)
-        workload = setup.resolved()["workload"]
+        workload, client = setup.resolved()["workload"], setup.client
+        processes = max(len(client.host_names), 1) * client.processes
         try:
             found.checks += validity_checks(
                 found.outcome, self.load, self.watching.evidence, found.provenance, clocks,
-                threads=max(int(workload.get("threads") or 1), 1),
+                threads=max(int(workload.get("threads") or 1), 1) * processes,
                 others_during=found.others_during,
             )  # fmt: skip
         except Exception as error:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.base import SILENCE_S
 from nfslab.context import HostPart, Share
-from nfslab.errors import NfslabError
+from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.execution import RunExecution
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
 START_S: Final = 0.5
 """From the word to all hosts to their common start: time for it to arrive."""
+DEATH_WAIT_S: Final = 1.0
+"""How long a dying server may take to end after a client noticed."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
 
 
@@ -73,21 +76,32 @@ class Spread(ByAnother):
         return Availability(True)
 
     def prepare(self, context: RunContext) -> None:
-        """Targets there, and what has to be made on them."""
+        """The workload's own server, here; targets there, and what has to be made on them."""
+        if self.has_server:
+            self.inner.prepare(context)
         self._execution.prepare()
 
     def measure(self, context: RunContext) -> Outcome:
         """The timed part of all hosts; what it yielded is gathered when nobody watches any more."""
-        self._execution.measure(context)
+        try:
+            self._execution.measure(context)
+        except RunFailed:
+            # What became of the server may be why a host failed.
+            self.inner.require_up(DEATH_WAIT_S)
+            raise
         return Outcome(metrics={})
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Each host has verified its part."""
-        return []
+        """Each host has verified its part; what is here is verified here."""
+        return self.inner.verify(context, outcome) if self.has_server else []
 
     def finish(self, context: RunContext) -> None:
         """Agents end before their servers: what waits for a reply that never comes takes long."""
-        self._execution.end_agents()
+        try:
+            self._execution.end_agents()
+        finally:
+            if self.has_server:
+                self.inner.finish(context)
 
 
 class SpreadExecution(RunExecution):
@@ -98,12 +112,9 @@ class SpreadExecution(RunExecution):
         self._whole = self._workload
         self._workload = Spread(self._whole, self)
         setups = self.setup.collectors
-        apart = self.setup.server.is_elsewhere
-        self._watching = Watching(
-            {n: one for n, one in setups.items() if one.side() == "server" and not apart}
-        )
+        self._watching = Watching({n: one for n, one in setups.items() if self._watches_here(one)})
         self._cluster: Cluster | None = None
-        self._clients = ClientHosts(carrying.show_phase, self._remaining_s)
+        self._clients = ClientHosts(carrying.show_phase, self._check)
         self._names: list[str] = []
         self._start_ns = 0
         self._zero_ns = 0
@@ -118,22 +129,49 @@ class SpreadExecution(RunExecution):
             self._clients.begin(found.clients, found.server)
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
+            addresses = tuple(host.member.address for host in self._clients.hosts)
+            self._link = replace(self._link, clients=addresses)
+            self._hosts["client"] = ServingHost(self._link)
             for host in self._clients.hosts:
                 room(host.name, host.facts, processes, self._whole.connections(processes))
 
+    def _check(self) -> None:
+        """Raises where going on makes no sense."""
+        self._remaining_s()
+        self._whole.require_up()
+
     def _files_host(self) -> Host:
-        return ServingHost(self._link)
+        return self._hosts["server" if self._whole.has_server else "client"]
 
     def _target(self, setup: TargetSetup) -> Target | None:
         target = setup.make()
-        serves_here = self._clients.serving is None
-        return target if target.for_others() and serves_here else None
+        if self._whole.has_server:
+            return target
+        return target if target.for_others() and self._clients.serving is None else None
+
+    def _watches_here(self, one: CollectorSetup) -> bool:
+        """Of the servers, and of what a workload's own does with its files, where they are here."""
+        if self.setup.server.is_elsewhere:
+            return False
+        return one.side() == "server" or self._whole.has_server
+
+    def _watches_there(self, one: CollectorSetup, host: ClientHost) -> bool:
+        """On a host: its side, and its machine where nobody else of the run watches that."""
+        if host.serves:
+            return one.side() == "server"
+        serving = self._clients.serving
+        is_seen = host.is_prime and (serving is None or serving.is_prime)
+        if one.of_machine() or self._whole.has_server:
+            return not is_seen and (one.of_machine() or one.side() == "client")
+        return one.side() != "server"
 
     def prepare(self) -> None:
         """Each host has its part; one makes what is shared, then the others."""
-        taken = self._served()
+        has_server = self._whole.has_server
+        taken = {} if has_server else self._served()
+        served = self._whole.handed_on() if has_server else None
         for number, host in enumerate(self._clients.hosts):
-            asked = self._asked(number, host, taken)
+            asked = self._asked(number, host, taken).model_copy(update={"served": served})
             host.agent.tell("run", asked=asked.model_dump(mode="json"))
         self._clients.await_all("at prepare")
         first, *others = self._clients.hosts
@@ -166,7 +204,7 @@ class SpreadExecution(RunExecution):
         self._start_ns = start_ns = time.monotonic_ns() + round(START_S * 1e9)
         for host in clients.all:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        with context.timed(lead_s=START_S):
+        with context.timed(lead_s=START_S), self._whole.loaded():
             clients.await_all("measured", SILENCE_S, of=clients.hosts)
         if len(clients.hosts) == 1:
             # Of several it is the common start; of one its own, as of any run.
@@ -241,7 +279,8 @@ class SpreadExecution(RunExecution):
             found.hosts["client"], zero_ns = as_host(clients[0]), clients[0].clock.offset_ns
 
             def is_clients(name: str) -> bool:
-                return collectors[name].side() != "server"
+                one = collectors[name]
+                return one.side() != "server" and not self._watches_here(one)
 
             self._watching.records += take_tables(
                 run, parts[0], found.hosts["client"], 0, is_clients
@@ -309,7 +348,7 @@ class SpreadExecution(RunExecution):
         resolved["collectors"] = {
             name: resolved["collectors"][name]
             for name, one in self.setup.collectors.items()
-            if self._watches(host, one)
+            if self._watches_there(one, host)
         }
         return AskedPart(
             record=record.model_copy(update={"points": [], "axes": [], "resolved": {}}),
@@ -326,15 +365,6 @@ class SpreadExecution(RunExecution):
             taken=taken,
             is_prime=host.is_prime,
         )
-
-    def _watches(self, host: ClientHost, collector: CollectorSetup) -> bool:
-        """A machine that several of the run's hosts are is watched once, on the servers' side."""
-        if host.serves:
-            return collector.side() == "server"
-        is_seen = host.is_prime and (
-            self._clients.serving is None or self._clients.serving.is_prime
-        )
-        return collector.side() != "server" or (collector.of_machine() and not is_seen)
 
     def _hosts_are_up(self) -> bool:
         return self._cluster is not None
