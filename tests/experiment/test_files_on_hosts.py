@@ -189,6 +189,7 @@ def test_a_lost_host_fails_the_run_with_its_name(
     assert (record.status, record.failure_phase) == ("failed", "measure")
     assert "client host host2 was lost" in record.reason
     meddling.assert_none_is_left()
+    assert left_behind(tmp_path) == [], "its mount, too"
 
 
 def test_a_host_that_waits_in_vain_is_told_of() -> None:

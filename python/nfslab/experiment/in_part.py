@@ -8,7 +8,7 @@
                                      <──  armed             collectors watch, programs are connected
     start: `at_ns` of our clock      ──>                    the timed part
     meet: `at_ns`, `common_ns`       <─>  meet: `gate`      in it, as often as the workload asks
-    go: "finish"                     <─>  measured: `start_ns`, `began_ns`, `busy`
+    go: "finish"                     <─>  measured: `start_ns`, `end_ns`, `began_ns`, `busy`
                                      <──  sealed: `status`, `reason`
                                           between: phase, say, alive (twice a second); error
 
@@ -221,6 +221,7 @@ class PartOfWorkload(ByAnother):
         self._prime.say(
             "measured",
             start_ns=timed.start_ns,
+            end_ns=timed.end_ns,
             began_ns=timed.began_ns,
             busy=busy,
         )

@@ -206,21 +206,21 @@ class SpreadExecution(RunExecution):
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
         with context.timed(lead_s=START_S), self._whole.loaded():
             clients.await_all("measured", SILENCE_S, of=clients.hosts)
-        if len(clients.hosts) == 1:
-            # Of several it is the common start; of one its own, as of any run.
-            start_ns = self._started_ns(clients.hosts[0]) or start_ns
-        context.timed.was(start_ns, time.monotonic_ns())
-        self._zero_ns = start_ns
+        # As of any run: from when programs began by their own account, the first of them.
+        began = [self._on_our_clock(host, "start_ns") or start_ns for host in clients.hosts]
+        ended = [self._on_our_clock(host, "end_ns") for host in clients.hosts]
+        self._zero_ns = min(began)
+        context.timed.was(self._zero_ns, max(one or time.monotonic_ns() for one in ended))
         clients.compare_clocks(before=False)
         if clients.serving is not None:
             clients.serving.agent.tell("go", gate="measured")
             clients.await_all("measured", of=[clients.serving])
 
     @staticmethod
-    def _started_ns(host: ClientHost) -> int | None:
-        """Where t = 0 of its tables is, on our clock; None: it did not say."""
-        start_ns = host.said["measured"].get("start_ns")
-        return start_ns - host.before.offset_ns if isinstance(start_ns, int) else None
+    def _on_our_clock(host: ClientHost, name: str) -> int | None:
+        """Where its timed part began or ended; None: it did not say."""
+        at_ns = host.said["measured"].get(name)
+        return at_ns - host.before.offset_ns if isinstance(at_ns, int) else None
 
     def _gather(self) -> None:
         """What all hosts sealed comes home, and is put together; RunFailed."""
@@ -308,7 +308,8 @@ class SpreadExecution(RunExecution):
         from nfslab.results.catalogue import read_provenance
 
         said, there = host.said["measured"], part.record.hosts.get("client")
-        began, busy, started_ns = said.get("began_ns"), said.get("busy"), self._started_ns(host)
+        began, busy = said.get("began_ns"), said.get("busy")
+        started_ns = self._on_our_clock(host, "start_ns")
         facts = {name: host.facts[name] for name in ("boot_id", "kernel", "cpus", "nfslab", "core")
                  if name in host.facts}  # fmt: skip
         return ClientHostRecord(
