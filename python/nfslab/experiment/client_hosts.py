@@ -84,18 +84,25 @@ class ClientHosts:
         self.hosts: list[ClientHost] = []
         self._show = show
         self._check = check
+        self.told: Callable[[ClientHost, dict[str, Any]], object] = lambda _host, _state: None
+        """Called with what a host says of how far it is."""
         self._heard: queue.SimpleQueue[tuple[ClientHost, dict[str, Any]]] = queue.SimpleQueue()
 
-    def begin(self, members: Sequence[Member]) -> None:
+    def begin(self, members: Sequence[Member], module: str = MODULE) -> None:
         """An agent on each, until each is ready; RunFailed."""
         for member in members:
-            host = ClientHost(member, member.begin(MODULE))
+            host = ClientHost(member, member.begin(module))
             self.hosts.append(host)
             threading.Thread(target=self._listen, args=(host,), daemon=True).start()
         self.await_all("ready", READY_S)
         for host in self.hosts:
             told = host.said["ready"].get("facts")
             host.facts = told if isinstance(told, dict) else {}
+
+    def forget_said(self) -> None:
+        """They begin anew."""
+        for host in self.hosts:
+            host.said.clear()
 
     def tell_all(self, name: str, **content: Any) -> None:
         """The same order to all of them."""
@@ -222,6 +229,8 @@ class ClientHosts:
                 self._show(f"{host.name}: {phase}")
             case {"event": "at", "gate": str(gate)}:
                 host.said[f"at {gate}"] = said
+            case {"event": "progress", "state": dict(state)}:
+                self.told(host, state)
             case {"event": "meet", "gate": str(gate)}:
                 host.gate = gate
             case {"event": str(name)}:
