@@ -190,8 +190,20 @@ class SpreadExecution(RunExecution):
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
         with context.timed(lead_s=START_S), self._whole.loaded():
             clients.await_all("measured", SILENCE_S)
-        context.timed.was(start_ns, time.monotonic_ns())
+        context.timed.was(*self._timed_part_of_all(time.monotonic_ns()))
         clients.compare_clocks(before=False)
+
+    def _timed_part_of_all(self, now_ns: int) -> tuple[int, int]:
+        """From the first host's beginning to the last one's end, by their programs' account.
+
+        Evidence is put on that axis when its collectors stop, as samples are when they are merged.
+        """
+        told = [(host.said["measured"], host.before.offset_ns) for host in self._clients.hosts]
+        starts, ends = (
+            [one[name] - offset_ns for one, offset_ns in told if isinstance(one.get(name), int)]
+            for name in ("start_ns", "end_ns")
+        )
+        return min(starts, default=self._start_ns), max(ends, default=now_ns)
 
     def _gather(self) -> None:
         """What all hosts sealed comes home, and is put together; RunFailed."""
