@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +18,8 @@ from nfslab.offered.plans import Load, Mounted, Point
 
 from tests.cli.invocation import nfslab
 from tests.cli.serving import serving
-from tests.cli.test_sfs import SMALL, source, told
+from tests.cli.test_sfs import SMALL, told
+from tests.cli.test_sfs_generators import at, calls_of, point_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,27 +39,37 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
 
 
-def calls(point: dict[str, Any]) -> dict[str, int]:
-    return {row["operation"]: row["calls"] for row in point["operations"]}
-
-
 @pytest.mark.parametrize("more", KINDS)
-def test_a_ladder_of_hosts_draws_what_one_hosts_processes_draw(
+def test_hosts_make_points_together(
     more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ("memory", "--load", "400,800", "--json", *SMALL, "--mix", "laddis")
-    together = told(nfslab(capsys, "sfs", *arguments, "--hosts", "2", "--generators", "2", *more))
-    alone = told(nfslab(capsys, "sfs", *arguments, "--generators", "4"))
-    for ours, one in zip(together["points"], alone["points"], strict=True):
-        assert calls(ours) == calls(one), "the same operations, dealt out"
-        assert len({process["pid"] for process in ours["processes"]}) == 4
-        assert [host["host"] for host in ours["hosts"]] == ["host1", "host2"]
-        answered = sum(row["answered"] for row in ours["operations"])
-        assert sum(host["answered"] for host in ours["hosts"]) == answered
-        assert sum(host["planned_share"] for host in ours["hosts"]) == pytest.approx(1)
-        assert ours["little"]["residual_ns"] == 0
-    made = [point["mounts"][0]["files_made"] for point in together["points"]]
+    found = told(nfslab(capsys, "sfs", *arguments, "--hosts", "2", "--generators", "2", *more))
+    for point in found["points"]:
+        assert len({process["pid"] for process in point["processes"]}) == 4
+        assert [host["host"] for host in point["hosts"]] == ["host1", "host2"]
+        answered = sum(row["answered"] for row in point["operations"])
+        assert sum(host["answered"] for host in point["hosts"]) == answered
+        assert sum(host["planned_share"] for host in point["hosts"]) == pytest.approx(1)
+        assert point["little"]["residual_ns"] == 0
+    made = [point["mounts"][0]["files_made"] for point in found["points"]]
     assert made == [60, 0], "once for all"
+
+
+def test_what_all_hosts_sent_is_what_the_server_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "calls.parquet"
+    with serving("--memory", "--records", file) as served:
+        load = ["--load", "300", "--files", "300", "--mix", "laddis", "--hosts", "3"]
+        point = point_of(capsys, *at(served), *load)
+        served.end()
+    calls = calls_of(file, point)
+    ours = {row["operation"]: row["calls"] for row in point["operations"] if row["calls"]}
+    assert Counter(row["operation"] for row in calls) == ours
+    seen = Counter(row["client"] for row in calls)
+    assert sorted(seen.values()) == sorted(one["calls"] for one in point["processes"])
+    assert len(seen) == 3
 
 
 def test_a_lost_host_is_why_points_are_missing() -> None:
@@ -108,12 +120,3 @@ def test_hosts_are_a_number_or_names() -> None:
     assert client("3", None).host_names == ["host1", "host2", "host3"]
     there = client("load1, load2", "tls://prime:8786")
     assert (there.host, there.hosts) == ("cluster", ["load1", "load2"])
-
-
-def test_an_export_that_is_there_is_loaded_by_all(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving("--memory") as served:
-        said = nfslab(
-            capsys, "sfs", *source(served.port), "--load", "300", "--hosts", "3", "--json", *SMALL
-        )
-    (point,) = told(said)["points"]
-    assert len(point["processes"]) == 3
