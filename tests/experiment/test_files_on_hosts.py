@@ -80,6 +80,12 @@ def test_one_shared_file_is_what_the_server_counted(host: str, tmp_path: Path) -
     rows = pq.read_table(sealed / "samples" / "phases.parquet").to_pylist()
     assert [row["bytes"] for row in rows] == [SIZE] * 3
     assert [row["operations"] for row in rows] == [SIZE // BLOCK] * 3
+    during = sum(
+        call["call_bytes"] // BLOCK * BLOCK
+        for call in calls
+        if call["operation"] == "WRITE" and 0 <= call["t_ns"] <= rows[0]["wall_ns"]
+    )
+    assert during == SIZE, "what the server saw lies on the axis of the phases"
     assert check(record, "file_content").values == {"checked_blocks": 2 * SIZE // BLOCK}
     parts = parts_of(record, sealed)
     assert [one["index"] for one in parts] == [0, 1, 2, 3]

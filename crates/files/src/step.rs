@@ -1,8 +1,9 @@
 //! One step on all its threads: ready, go, watch, collect.
 //!
 //! Workers prepare (open, allocate) and report ready; then one gate opens for all, and the time
-//! starts: now, or at the instant that all processes of the run were given. The coordinator wakes [`TICK`] after tick to ask the observer whether to go on, and at
-//! once when a worker ends. A worker that fails makes the others stop after their operation.
+//! starts: now, or at the instant that all processes of the run were given. The coordinator wakes
+//! [`TICK`] after tick to ask the observer whether to go on, and at once when a worker ends. A worker
+//! that fails makes the others stop after their operation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

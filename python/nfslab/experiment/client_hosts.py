@@ -96,6 +96,8 @@ class ClientHosts:
         """The server's; None: this machine."""
         self._show = show
         self._check = check
+        self.told: Callable[[ClientHost, dict[str, Any]], object] = lambda _host, _state: None
+        """Called with what a host says of how far it is."""
         self._heard: queue.SimpleQueue[tuple[ClientHost, dict[str, Any]]] = queue.SimpleQueue()
 
     @property
@@ -103,12 +105,14 @@ class ClientHosts:
         """Each with an agent, the server's behind the others."""
         return [*self.hosts, *([self.serving] if self.serving else [])]
 
-    def begin(self, clients: Sequence[Member], server: Member | None = None) -> None:
+    def begin(
+        self, clients: Sequence[Member], server: Member | None = None, module: str = MODULE
+    ) -> None:
         """An agent on each, until each is ready; RunFailed."""
         for member in clients:
-            self.hosts.append(self._begun(ClientHost(member, member.begin(MODULE))))
+            self.hosts.append(self._begun(ClientHost(member, member.begin(module))))
         if server is not None:
-            self.serving = self._begun(ClientHost(server, server.begin(MODULE), serves=True))
+            self.serving = self._begun(ClientHost(server, server.begin(module), serves=True))
         self.await_all("ready", READY_S)
         for host in self.all:
             told = host.said["ready"].get("facts")
@@ -118,6 +122,11 @@ class ClientHosts:
         """The same, and what it says is heard."""
         threading.Thread(target=self._listen, args=(host,), daemon=True).start()
         return host
+
+    def forget_said(self) -> None:
+        """They begin anew."""
+        for host in self.hosts:
+            host.said.clear()
 
     def tell_all(self, name: str, **content: Any) -> None:
         """The same order to all of them."""
@@ -245,6 +254,8 @@ class ClientHosts:
                 self._show(f"{host.name}: {phase}")
             case {"event": "at", "gate": str(gate)}:
                 host.said[f"at {gate}"] = said
+            case {"event": "progress", "state": dict(state)}:
+                self.told(host, state)
             case {"event": "meet", "gate": str(gate)}:
                 host.gate = gate
             case {"event": str(name)}:

@@ -8,7 +8,8 @@
                                      <──  armed             collectors watch, programs are connected
     start: `at_ns` of our clock      ──>                    the timed part
     meet: `at_ns`, `common_ns`       <─>  meet: `gate`      in it, as often as the workload asks
-    go: "finish"                     <─>  measured: `start_ns`, `end_ns`, `began_ns`, `busy`
+    go: "finish"                     <─>  measured: `began_ns`, `busy`, and the timed part by the
+                                          programs' account: `start_ns`, `end_ns`
                                      <──  sealed: `status`, `reason`
                                           between: phase, say, alive (twice a second); error
 
@@ -220,9 +221,9 @@ class PartOfWorkload(ByAnother):
             busy = (after.busy_ticks - timed.cpu_before.busy_ticks) / max(whole, 1)
         self._prime.say(
             "measured",
+            began_ns=timed.began_ns,
             start_ns=timed.start_ns,
             end_ns=timed.end_ns,
-            began_ns=timed.began_ns,
             busy=busy,
         )
         self._prime.order("go", context.remaining_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nfslab.errors import RunFailed
 from nfslab.experiment.sections import CLUSTER
@@ -17,8 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nfslab.cluster.base import Cluster, Member
-    from nfslab.experiment.setup import Setup
+    from nfslab.cluster.settings import ClusterSection
+    from nfslab.experiment.sections import Client, Server
     from nfslab.machine.resources import Resources
+
+
+class Asked(Protocol):
+    """Sections of an experiment file, or the like of them."""
+
+    @property
+    def client(self) -> Client:
+        """Which client hosts."""
+
+    @property
+    def server(self) -> Server:
+        """Which server's host."""
+
+    @property
+    def cluster(self) -> ClusterSection | None:
+        """Their machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +43,10 @@ class Kind:
     """What client hosts may be."""
 
     said: str
-    connect: Callable[[Setup, Resources], tuple[Cluster, Link]]
+    connect: Callable[[Asked, Resources], tuple[Cluster, Link]]
     """They, then the server's host where that is another one, and the way between them and this
     machine; RunFailed, UsageError."""
-    available: Callable[[Setup], Availability]
+    available: Callable[[Asked], Availability]
     is_here: bool = True
     """Their limits are this machine's."""
 
@@ -46,34 +63,34 @@ class Members:
     """Of the servers: their address, and all clients'."""
 
 
-def members_of(setup: Setup, resources: Resources) -> Members:
+def members_of(asked: Asked, resources: Resources) -> Members:
     """The hosts that `[client]` and `[server]` ask for, and the way between them; RunFailed."""
-    cluster, link = KINDS[setup.client.host].connect(setup, resources)
+    cluster, link = KINDS[asked.client.host].connect(asked, resources)
     members = list(cluster.members)
-    if not setup.server.is_elsewhere:
+    if not asked.server.is_elsewhere:
         return Members(cluster, members, None, link)
     *clients, server = members
     around = network_of([member.address for member in clients])
     return Members(cluster, clients, server, Link(server.address, around))
 
 
-def _servers(setup: Setup) -> list[str]:
+def _servers(asked: Asked) -> list[str]:
     """The server's host, where it is none of ours."""
-    return [setup.server.host_name] if setup.server.is_elsewhere else []
+    return [asked.server.host_name] if asked.server.is_elsewhere else []
 
 
-def _agents_here(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
+def _agents_here(asked: Asked, resources: Resources) -> tuple[Cluster, Link]:
     from nfslab.cluster.here import ClusterHere, MemberHere
 
-    names = setup.client.host_names
+    names = asked.client.host_names
     return ClusterHere([MemberHere(name, resources) for name in names]), Link()
 
 
-def _namespaces(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
+def _namespaces(asked: Asked, resources: Resources) -> tuple[Cluster, Link]:
     from nfslab.cluster.namespaces import NamespacesHere
 
-    servers = _servers(setup)
-    names, wire = [*setup.client.host_names, *servers], setup.client.wire
+    servers = _servers(asked)
+    names, wire = [*asked.client.host_names, *servers], asked.client.wire
     cluster = NamespacesHere(names, wire, plain=servers)
     try:
         cluster.up(resources)
@@ -83,17 +100,17 @@ def _namespaces(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
     return cluster, cluster.link
 
 
-def _namespaces_can_be(setup: Setup) -> Availability:
+def _namespaces_can_be(asked: Asked) -> Availability:
     from nfslab.cluster.namespaces import NamespacesHere
 
-    return NamespacesHere.available(setup.client.wire)
+    return NamespacesHere.available(asked.client.wire)
 
 
-def _machines(setup: Setup, _resources: Resources | None = None) -> tuple[Cluster, Link]:
+def _machines(asked: Asked, _resources: Resources | None = None) -> tuple[Cluster, Link]:
     from nfslab.cluster.settings import connect_some
 
-    assert setup.cluster is not None
-    cluster = connect_some(setup.cluster, setup.client.hosts or 0, _servers(setup))
+    assert asked.cluster is not None
+    cluster = connect_some(asked.cluster, asked.client.hosts or 0, _servers(asked))
     try:
         return cluster, link_to([member.address for member in cluster.members])
     except BaseException:
@@ -101,9 +118,9 @@ def _machines(setup: Setup, _resources: Resources | None = None) -> tuple[Cluste
         raise
 
 
-def _machines_are_there(setup: Setup) -> Availability:
+def _machines_are_there(asked: Asked) -> Availability:
     """With the same nfslab; they are left again."""
-    cluster, _ = _machines(setup)
+    cluster, _ = _machines(asked)
     cluster.close()
     return Availability(True)
 

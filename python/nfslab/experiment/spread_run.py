@@ -206,11 +206,7 @@ class SpreadExecution(RunExecution):
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
         with context.timed(lead_s=START_S), self._whole.loaded():
             clients.await_all("measured", SILENCE_S, of=clients.hosts)
-        # As of any run: from when programs began by their own account, the first of them.
-        began = [self._on_our_clock(host, "start_ns") or start_ns for host in clients.hosts]
-        ended = [self._on_our_clock(host, "end_ns") for host in clients.hosts]
-        self._zero_ns = min(began)
-        context.timed.was(self._zero_ns, max(one or time.monotonic_ns() for one in ended))
+        context.timed.was(*self._timed_part_of_all(time.monotonic_ns()))
         clients.compare_clocks(before=False)
         if clients.serving is not None:
             clients.serving.agent.tell("go", gate="measured")
@@ -221,6 +217,22 @@ class SpreadExecution(RunExecution):
         """Where its timed part began or ended; None: it did not say."""
         at_ns = host.said["measured"].get(name)
         return at_ns - host.before.offset_ns if isinstance(at_ns, int) else None
+
+    def _timed_part_of_all(self, now_ns: int) -> tuple[int, int]:
+        """From the first host's beginning to the last one's end, by their programs' account.
+
+        Evidence is put on that axis when its collectors stop, as samples are when they are merged.
+        """
+        starts, ends = (
+            [
+                at
+                for host in self._clients.hosts
+                if (at := self._on_our_clock(host, name)) is not None
+            ]
+            for name in ("start_ns", "end_ns")
+        )
+        self._zero_ns = min(starts, default=self._start_ns)
+        return self._zero_ns, max(ends, default=now_ns)
 
     def _gather(self) -> None:
         """What all hosts sealed comes home, and is put together; RunFailed."""

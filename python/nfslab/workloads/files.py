@@ -315,6 +315,7 @@ class FilesWorkload(OwnCommand):
             handed = processes.run(part, context.remaining_s, progress)
             # The phase that was late the most counts.
             part.began(max(part.began_ns or 0, begun_ns + processes.late_ns()))
+        context.timed.was(*processes.span_ns())
         keep(handed, context.folder)
         for one in handed:
             refuse_debug_build(one.result["flags"])

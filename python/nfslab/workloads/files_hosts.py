@@ -136,6 +136,12 @@ class Processes:
             default=0,
         )
 
+    def span_ns(self) -> tuple[int, int]:
+        """From the first phase's beginning to the last one's end, on this host's clock."""
+        phases = [phase for one in self._results.values() for phase in one["phases"]]
+        begins = [phase["start_monotonic_ns"] for phase in phases]
+        return min(begins), max(one["start_monotonic_ns"] + one["wall_ns"] for one in phases)
+
     def leave(self) -> None:
         """None is left."""
         for child in self._children:
