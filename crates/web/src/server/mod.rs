@@ -21,8 +21,8 @@ mod service;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -152,8 +152,18 @@ pub struct WebServer {
     address: SocketAddr,
     counters: Arc<Counters>,
     stop: Arc<Notify>,
-    ended: Arc<AtomicBool>,
+    ended: Arc<(Mutex<bool>, Condvar)>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+/// Tells those that wait that the server's thread has ended, however it did.
+struct Ending(Arc<(Mutex<bool>, Condvar)>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
 }
 
 /// What its thread works with.
@@ -175,12 +185,12 @@ impl WebServer {
         let running = prepare(config, &counters)?;
         let address = running.listener.local_addr();
         let address = address.map_err(|error| WebError::system("no address", error))?;
-        let (stop, ended) = (Arc::new(Notify::new()), Arc::new(AtomicBool::new(false)));
-        let (stopping, ending) = (Arc::clone(&stop), Arc::clone(&ended));
+        let (stop, ended) = (Arc::new(Notify::new()), Arc::default());
+        let (stopping, ending) = (Arc::clone(&stop), Ending(Arc::clone(&ended)));
         let body = move || {
             measure::thread::leave_signals_to_others();
             serve(running, &stopping);
-            ending.store(true, Ordering::Release);
+            drop(ending);
         };
         let thread = std::thread::Builder::new()
             .name("web-server".to_owned())
@@ -210,7 +220,18 @@ impl WebServer {
     /// Whether it still serves.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !self.ended.load(Ordering::Acquire)
+        !self.wait(Duration::ZERO)
+    }
+
+    /// Waits for the end, at most so long; whether it has come.
+    #[must_use]
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let ended = self.ended.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let wait = self
+            .ended
+            .1
+            .wait_timeout_while(ended, timeout, |ended| !*ended);
+        wait.is_ok_and(|(ended, _)| *ended)
     }
 
     /// Stops it, if it runs: replies under way may be cut off, logs are written out and synced.
@@ -220,7 +241,6 @@ impl WebServer {
         if let Ok(Some(thread)) = thread {
             let _ = thread.join(); // a panic is on standard error
         }
-        self.ended.store(true, Ordering::Release);
         self.counts()
     }
 }
