@@ -329,6 +329,9 @@ fn serve(running: Running, stop: &Notify) {
         let Ok(listener) = TcpListener::from_std(listener) else {
             return;
         };
+        if let Some(bandwidth) = &bandwidth {
+            tokio::spawn(Arc::clone(bandwidth).carry());
+        }
         let accepting = tokio::spawn(accept(listener, Arc::clone(&service), bandwidth));
         stop.notified().await;
         accepting.abort();
