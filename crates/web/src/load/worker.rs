@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use measure::schedule::Schedule;
 use measure::{Clock, HistogramError, MonotonicClock, Random, RunDelay, ThreadUsage};
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, sockopt};
 
@@ -165,8 +165,11 @@ impl Worker<'_> {
                 sweep_ns = now_ns + SWEEP_NS;
                 self.sweep(now_ns)?;
             }
-            let until_ns = self.next_ns().min(sweep_ns);
-            self.wait(&mut events, until_ns)?;
+            let next_ns = self.next_ns();
+            match next_ns < sweep_ns {
+                true => self.wait(&mut events, next_ns)?,
+                false => self.look(&mut events, sweep_ns.saturating_sub(now_ns))?,
+            }
             let now_ns = MonotonicClock.now_ns();
             for event in &events {
                 self.event(*event, now_ns)?;
@@ -250,15 +253,26 @@ impl Worker<'_> {
         }
     }
 
+    /// Waits for events until an instant, and no longer: epoll_wait(2) rounds up to milliseconds
+    /// (epoll_pwait2(2) does not, but needs Linux 5.11).
     fn wait(&self, events: &mut Vec<epoll::Event>, until_ns: u64) -> Result<(), Errno> {
+        self.look(events, 0)?;
         let left_ns = until_ns.saturating_sub(MonotonicClock.now_ns());
-        let timeout = Timespec {
-            tv_sec: (left_ns / 1_000_000_000) as i64,
-            tv_nsec: (left_ns % 1_000_000_000) as _,
-        };
+        if left_ns == 0 || !events.is_empty() {
+            return Ok(());
+        }
+        let mut all = [PollFd::new(&self.state.epoll, PollFlags::IN)];
+        match poll(&mut all, Some(&timespec(left_ns))) {
+            Ok(0) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => self.look(events, 0),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn look(&self, events: &mut Vec<epoll::Event>, timeout_ns: u64) -> Result<(), Errno> {
         events.clear();
         let room = rustix::buffer::spare_capacity(events);
-        match epoll::wait(&self.state.epoll, room, Some(&timeout)) {
+        match epoll::wait(&self.state.epoll, room, Some(&timespec(timeout_ns))) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),
         }
@@ -761,6 +775,13 @@ impl Worker<'_> {
             window_ns,
             stopped,
         }
+    }
+}
+
+const fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
     }
 }
 
