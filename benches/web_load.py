@@ -1,4 +1,4 @@
-"""The web load generator beside wrk and oha: CPU a request, offered load kept, slow connections.
+"""The web load generator beside wrk: CPU a request, offered load kept, slow connections.
 
     python benches/web_load.py [--small] [--rounds 9] [--seconds 3]
 
@@ -7,7 +7,7 @@ GETs of small files over 20 kept connections, one thread each, in turns; CPU is 
 process (nfslab: of its threads in the timed part). Then what comparing all bytes costs, an offered
 load, and connections with a line speed, with the memory of the process that holds them.
 
-Aims: CPU a request at most 0.7 of the better of the others and at most 10 us, 50,000 requests a
+Aims: CPU a request at most 0.7 of wrk's and at most 10 us, 50,000 requests a
 second kept, 10,000 connections in less than 200 MB. A program that is not installed is left out,
 and said.
 """
@@ -136,8 +136,8 @@ def wrk(address: str, folder: Path, seconds: float) -> tuple[int, float]:
     return of_program(["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{whole}s", *script], requests)
 
 
-def draw_paths(folder: Path, address: str) -> None:
-    """Files as the generator draws them, for the others to ask for."""
+def draw_paths(folder: Path) -> None:
+    """Files as the generator draws them, for wrk to ask for."""
     tables, draw = web_tables(DIRECTORIES), random.Random(1)
     directories = draw.choices(range(DIRECTORIES), tables["directory_shares"], k=URLS)
     classes = draw.choices(range(4), tables["class_shares"], k=URLS)
@@ -147,7 +147,6 @@ def draw_paths(folder: Path, address: str) -> None:
         for directory, of, number in zip(directories, classes, numbers, strict=True)
     ]
     (folder / "paths").write_text("".join(f"{path}\n" for path in paths))
-    (folder / "urls").write_text("".join(f"http://{address}{path}\n" for path in paths))
     (folder / "wrk.lua").write_text(WRK)
 
 
@@ -178,7 +177,7 @@ def side_by_side(
         span = f"{min(ratios):.2f}-{max(ratios):.2f}"
         us = f"{median(us for _, us in results):.2f}"
         middle = median(ratios)
-        aim = verdict(middle <= AIM_RATIO) if name in ("wrk", "oha") else ""
+        aim = verdict(middle <= AIM_RATIO) if name == "wrk" else ""
         row(name, rate(results, seconds), us, f"{middle:.3f}", span, aim)
 
 
@@ -263,7 +262,7 @@ def main() -> int:
         file_set = {"root": str(folder / "root"), "file_set": {"directories": DIRECTORIES}}
         write_web_files(json.dumps(file_set))
         who, address = stack.enter_context(served(folder))
-        draw_paths(folder, address)
+        draw_paths(folder)
         print(f"Server: {who}. {rounds} rounds of {seconds:g} s, {CONNECTIONS} connections.\n")
         clients: dict[str, Callable[[], tuple[int, float]]] = {
             "nfslab": lambda: nfslab(address, seconds),
