@@ -102,6 +102,12 @@ impl Reply {
         matches!(self.state, State::ToTheEnd | State::Done)
     }
 
+    /// Whether the head is still to come.
+    #[must_use]
+    pub const fn awaits_head(&self) -> bool {
+        matches!(self.state, State::Head)
+    }
+
     /// Bytes of a body of known length that are still to come.
     #[must_use]
     pub const fn left(&self) -> Option<u64> {

@@ -12,8 +12,10 @@ use super::fault::Fault;
 use super::worker::{Worker, WorkerError};
 use crate::reply::Step;
 
-/// Bodies with more left than this are thrown away by the kernel.
-const DISCARD_BYTES: u64 = 16 << 10;
+/// Longer bodies are thrown away by the kernel.
+const DISCARD_BYTES: u64 = 10 << 10;
+/// First read of a reply whose body is to be thrown away.
+const HEAD_BYTES: usize = 1024;
 
 impl Worker<'_> {
     /// Reads what is there, or as much as the line lets through.
@@ -184,11 +186,15 @@ impl Worker<'_> {
 /// How much may be read now, and whether the kernel is to throw it away.
 fn room(connection: &Connection, line: Option<&Line>, free: usize) -> (usize, RecvFlags) {
     let most = line.map_or(free, |line| line.quantum_bytes.min(free));
+    if connection.drawn.verify || connection.expected_bytes <= DISCARD_BYTES {
+        return (most, RecvFlags::empty());
+    }
     match connection.reply.left() {
-        Some(left) if !connection.drawn.verify && left > DISCARD_BYTES => {
-            let most = usize::try_from(left).map_or(most, |left| most.min(left));
-            (most, RecvFlags::TRUNC)
+        Some(left) if left > 0 => {
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            (most.min(left), RecvFlags::TRUNC)
         }
+        _ if connection.reply.awaits_head() => (most.min(HEAD_BYTES), RecvFlags::empty()),
         _ => (most, RecvFlags::empty()),
     }
 }
