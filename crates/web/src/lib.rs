@@ -1,11 +1,13 @@
 //! Web serving as a workload, in the manner of SPECweb99: a file set, a load, a small server.
 //!
-//! Purpose: many small files read whole, a Zipf of directories, a little dynamic work, a log that is
-//! appended to, and a measure that is no rate: how many connections still get their line's speed.
+//! Purpose: many small files read whole, a Zipf of directories, a little dynamic work, a log that
+//! is appended to, and a measure that is no rate: how many connections still get their line's
+//! speed.
 //!
 //! Flow: [`fileset::write`] makes the documents → a web server, or [`server::WebServer`], serves
-//! them → [`load::run`]: threads with connections of their own, each with a meter → [`load::Report`].
-//! What generator and server both have to know of a request and its reply is in [`page`].
+//! them → [`load::run`]: threads with connections of their own, each with a meter →
+//! [`load::Report`]. What generator and server both have to know of a request and its reply is in
+//! [`page`].
 //!
 //! Decisions:
 //! * Every reply's status and length are checked, the bytes of a share of them; a wrong one is

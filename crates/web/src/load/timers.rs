@@ -1,4 +1,4 @@
-//! What happens at an instant: lines that are free, pauses that are over, and waits that took too long.
+//! What happens at an instant: lines free again, pauses over, waits that took too long.
 
 use std::cmp::Reverse;
 
