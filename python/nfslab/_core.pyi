@@ -12,6 +12,7 @@ from typing_extensions import Buffer
 __all__ = [
     "FILES_SCHEMA",
     "LOAD_SCHEMA",
+    "WEB_SCHEMA",
     "CallRows",
     "Columns",
     "CoreError",
@@ -29,19 +30,26 @@ __all__ = [
     "Trace",
     "WaitSampler",
     "WaitWatch",
+    "WebServer",
     "build_info",
     "capture_order",
+    "check_web_files",
+    "check_web_posts",
     "classify_paths",
     "join_parts",
     "part_findings",
     "program_image",
     "read_part",
     "run_files",
+    "run_web_load",
     "shim_path",
     "syscalls_grants",
     "tcp_connections",
     "toml_lines",
     "unmount",
+    "web_directories",
+    "web_tables",
+    "write_web_files",
 ]
 
 class CoreError(Exception):
@@ -52,7 +60,8 @@ class CoreError(Exception):
     "io", "unsupported", "limit", "sampler", "internal"; of captures: "missing", "directory",
     "empty", "not_a_capture", "link_type", "compression", "window", "interrupted"; of the NFS client and
     server: "closed", "in_use", "portmapper"; of the load: "file_set", "silent", "cancelled"; of
-    watching system calls: "left_out", "permission", "btf", "lockdown", "bpf", "tracefs", "gone"."""
+    watching system calls: "left_out", "permission", "btf", "lockdown", "bpf", "tracefs", "gone"; of the
+    web load: "open_files"."""
     what: str
     why: str
     """Empty when unknown."""
@@ -254,6 +263,231 @@ class Load:
     def series(self) -> Columns:
         """The last point over time, warm-up included: at_ns (an interval's start), planned,
         answered, bytes, response_sum_ns."""
+
+WEB_SCHEMA: Final[int]
+"""Version of configurations and reports of the web workload."""
+
+@type_check_only
+class WebTables(TypedDict):
+    """What the web workload is made of, as it is drawn and served.
+
+    Shares are exact and sum to 1. Sources, and what was not seen in SPECweb99's own text:
+    crates/web/src/fileset/mod.rs.
+    """
+
+    class_shares: list[float]
+    """Of requests, by class 0 to 3."""
+    file_shares: list[float]
+    """Of the nine files within each class (as given they sum to 0.999: divided by that)."""
+    sizes_bytes: list[list[int]]
+    """[class][file - 1]."""
+    directory_shares: list[float]
+    """Zipf with exponent 1: directory 0 is the most popular."""
+    kind_shares: dict[str, float]
+    """Default mix: "static_get", "dynamic_get", "cgi_get", "ad_get", "post"."""
+    files: int
+    bytes: int
+    folder: str
+    """Name of the file set's folder in the document root."""
+    marker: str
+    """Name of the definition beside it: there once the set is complete."""
+
+def web_tables(directories: int) -> WebTables:
+    """Shares and sizes of a file set of 1 to 65,536 directories; else CoreError("config")."""
+
+def web_directories(connections: int) -> int:
+    """Directories for a load: 25 + (400000 / 122000 x connections) / 5, rounded down."""
+
+def write_web_files(config_json: str, progress: Callable[[str], object] | None = None) -> str:
+    """Make the documents of the web workload in a folder, or what is missing of them; JSON.
+
+    Configuration (unknown keys are errors)::
+
+        root: str                 document root, must exist; file_set/ and file_set.json come into it
+        file_set: {seed: int = 1, directories: int}      36 files, 5.1 MB a directory
+        threads: int = 4          that write, 1 to 64
+        sample_files: int = 100   for `check_web_files` only
+
+    A set of the same seed with as many directories or more is found by its marker and left alone;
+    one that was broken off goes on; one with fewer directories is extended. `progress` gets JSON
+    {"stage": "files", directories, done, written_bytes} some times a second; False or an exception
+    stops the work. Result: {files, bytes, directories_found, directories_made, written_bytes}.
+    CoreError: "config", "missing", "space" (told before anything is written), "permission",
+    "read_only", "io", "file_set" (another seed is there), "cancelled".
+    """
+
+def check_web_files(config_json: str, progress: Callable[[str], object] | None = None) -> str:
+    """Look at the sizes of all files and at the bytes of some, drawn with repetition; JSON.
+
+    Configuration as `write_web_files`. Result: {files, bytes (both as they ought to be),
+    complete: bool (the marker says so), missing, wrong_size: int (files),
+    sampled: {files, bytes, wrong_bytes (files)}, wrong: [str] (at most 20, with paths)}.
+    Nothing is wrong if complete, and the three counts are 0.
+    """
+
+def check_web_posts(log: Path | str, posts_json: str) -> str:
+    """Compare a server's log of POSTs with what generators acknowledge: none lost, none twice.
+
+    `posts_json`: the lists "posts" of all reports of `run_web_load` on that log, put together; each
+    writer once (so each process, and each load on one log, needs a "process" of its own). Result,
+    JSON: {lines, malformed, foreign (of other writers), acknowledged, lost (acknowledged, not in the
+    log), twice (lines beyond an id's first), unacknowledged (in the log, never acknowledged: no
+    fault)}. Right: lost, twice and malformed are 0. A line is `NUMBER ID BYTES`. CoreError: "missing",
+    "io", "config".
+    """
+
+def run_web_load(
+    config_json: str,
+    begin: Callable[[], int] | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> str:
+    """Put a load on a web server that has the file set, and return the report; both are JSON.
+
+    Configuration (unknown keys are errors; the first four are required)::
+
+        address: str              "IP:port"; HTTP/1.1 without TLS
+        file_set: {seed: int = 1, directories: int}      as it was written
+        measure_s: float          the timed part
+        load: one of
+          {mode: "line_speed", connections: int, line_bits_per_s: int = 400000,
+           conforming_bits_per_s: int = 320000, receive_buffer_bytes: int = 16384}
+              each connection has one request under way always, and is read no faster than its line
+          {mode: "open", rate_per_s: float, arrivals: "poisson" | "uniform" = "poisson",
+           connections: int (at most), backlog: int = 10000}
+              planned ahead; latency counts from the planned instant; beyond the backlog: skipped
+          {mode: "closed", connections: int}
+        mix: {static_get: 0.7, dynamic_get: 0.1245, cgi_get: 0.0015, ad_get: 0.126, post: 0.048}
+                                  sums to 1; a kind that is left out of a given mix has 0
+        close_share: float = 0.3  of requests with "Connection: close"
+        verify_share: float = 0.03  of replies whose bytes are compared (POSTs': always); status and
+                                  length: always
+        post_bytes: int = 200     a POST's body, 60 to 65536
+        warm_up_s: float = 0      before the timed part, load on; first requests are spread over half
+                                  of it (at most 0.2 ms each)
+        drain_s: float = 2        replies are waited for that long after the timed part
+        timeout_s: float = 30     a server's silence after which a request is lost
+        threads: int = 1          1 to 64, connections and rate are divided among them
+        process: int = 0          number of this process, for ids of POSTs: writer = process * 256 +
+                                  thread
+        seed: int = 1
+        series_interval_s: float = 0.1
+
+    `begin` is asked when the threads stand ready: `time.monotonic_ns()` of the load's start (the
+    warm-up's); it is an error if that is past. Without it: in 20 ms. `progress` gets JSON {"stage":
+    "load", phase: "warm_up" | "measure" | "drain", elapsed_ns, total_ns, done, failed} ten times a
+    second; False stops the load (its report says so), an exception too, and is raised.
+
+    The limit of open files is raised for the process if it has to be; CoreError("open_files") says
+    what was needed if it cannot be. CoreError: also "config", "internal". What the server does is
+    never an exception.
+
+    Report (instants are CLOCK_MONOTONIC; counts are of the timed part where nothing else is said; a
+    request belongs to it if it ended in it, what was drawn by its planned instant)::
+
+        schema: int, kind: "web", build: {..}, config: {as carried out}
+        valid: bool, reasons: [{kind: "stopped" | "nothing_done" | "generator_late" |
+                                "generator_cpu", text}]   errors are no reason here: judge their share
+        flags: ["debug_build"] or []
+        ended: "complete" | "stopped"
+        start_monotonic_ns, start_realtime_ns, window_start_ns, window_end_ns, end_ns: int
+        requests: {
+          offered_per_s: float | null         open only, and so are the next two
+          planned, skipped: int
+          drawn: int                          begun, or waiting for a connection
+          done, failed: int                   failed_outside: before or after the timed part
+          left, oldest_left_ns: int           under way or waiting at the timed part's end
+          unfinished: int                     still so after drain_s
+          received_bytes: int                 heads and bodies, failed replies included
+          verified_replies, verified_bytes: int
+        }
+        all: FIGURES
+        kinds: [{kind, share, drawn, failed, errors: {FAULT: int}} + FIGURES]   the order of the mix
+        classes: [{class, drawn_files: [9 int], done_files: [9 int]} + FIGURES]   0 to 3, POSTs in none
+        errors: {FAULT: int}                  of all kinds; those of 0 are left out
+        statuses: {"404": int}                codes of "bad_status"
+        directories: {drawn: [int], done: [int]}   a number for each; POSTs in none
+        touched: {files, bytes, set_files, set_bytes}   read whole, warm-up and drain included
+        connections: {asked, connects, idle_closed (by the server, while idle), close_ignored (asked
+          for, not done within 1 s): whole load, conforming: int | null, rates_bits_per_s: [int]
+          (of each connection over the timed part, heads included; line_speed only)}
+        late: HISTOGRAM                       open: planned to taken; line_speed: line free to read
+        posts: [{writer, drawn, unacknowledged: [int]}]   whole load, a row for each thread: its
+                                              POSTs have the numbers 0 to drawn - 1
+        threads: [{window_ns, cpu_ns, user_ns, system_ns, waited_ns | null, cpu_share,
+                   voluntary_switches, involuntary_switches}]
+        open_files: {needed, soft_before, soft, hard}   null: without limit
+        series: {start_ns, interval_ns, done: [int], done_bytes: [int] (bodies),
+                 received_interval_ns, received_bytes: [int]}   from the load's start on
+        FIGURES = {done, bytes (bodies), last_byte, first_byte: HISTOGRAM}   from the planned instant
+        HISTOGRAM as in `run_files`
+        FAULT = "connect_refused" | "connect_failed" | "reset" | "closed_early" | "timeout" |
+                "bad_status" | "wrong_length" | "wrong_bytes" | "head_too_long" | "malformed" |
+                "too_many_open_files" | "system"
+
+    On a line, bytes that were read arrive when the line has carried them: a reply's last byte, and so
+    the next request, come then. Redirects are "bad_status"; nothing is sent again. Requests:
+    crates/web/src/page.rs.
+    """
+
+@type_check_only
+class WebCounts(TypedDict):
+    """What a `WebServer` counted. Requests by kind: those that were answered with 200."""
+
+    connections: int
+    static_get: int
+    """HEAD included."""
+    dynamic_get: int
+    cgi_get: int
+    ad_get: int
+    post: int
+    posts_written: int
+    """Lines of the log, those included whose answer could not be sent."""
+    body_bytes: int
+    bad_request: int
+    not_found: int
+    method_not_allowed: int
+    io_errors: int
+    access_log_errors: int
+
+@final
+class WebServer:
+    """A web server for the workload: files beneath a root, dynamic pages, a log of POSTs. It has
+    threads of its own, and serves until it is stopped or dropped.
+
+    Configuration (unknown keys are errors; the first two are required)::
+
+        listen: str               "IP:port", port 0: any free one
+        root: str                 document root; files by path, GET and HEAD; neither `..` nor a
+                                  symbolic link leads out of it (404); percent signs stand for themselves
+        post_log: str | null = null       where POSTs are recorded, appended to; without it: 404
+        sync_posts: bool = false  answer a POST only after fdatasync of its line (shared by those that
+                                  wait at the same time)
+        access_log: str | null = null     combined format, appended to, buffered, written out at the end
+        workers: int = 2          threads for connections, 1 to 512
+        readers: int = 64         most threads that read files, 1 to 512
+        bandwidth_bytes_per_s: int | null = null   of all that is sent, heads included
+
+    Behind another web server it makes the dynamic part alone: /dynamic/standard, /dynamic/cgi,
+    /dynamic/ad (GET) and /post (POST), with the same root; HTTP/1.0 and 1.1. CoreError: "config",
+    "missing", "in_use", "permission", "io", "internal".
+    """
+
+    def __new__(cls, config_json: str) -> WebServer:
+        """Start to serve; it listens when this returns."""
+    @property
+    def address(self) -> str:
+        """Host and port."""
+    @property
+    def port(self) -> int: ...
+    def counters(self) -> WebCounts:
+        """What it counted so far; after the end, all."""
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the end (None: without limit); False when the time is over first."""
+    def stop(self) -> WebCounts:
+        """Stop it: replies under way may be cut off, logs are written out and synced. Harmless when
+        it has ended."""
+    def __enter__(self) -> WebServer: ...
+    def __exit__(self, _kind: object, _value: object, _traceback: object, /) -> None: ...
 
 FILES_SCHEMA: Final[int]
 """Version of the configuration and of the result of `run_files`."""

@@ -13,7 +13,7 @@ use crate::plan::{
     LoadPlan, MAX_FILE_BYTES, MAX_OUTSTANDING, MAX_PHASE_S, MAX_RATE_OPS_PER_S, MAX_SERVERS,
     MAX_THREADS, MAX_TRANSFER_BYTES, Part, Plan,
 };
-use crate::weights::{WeightError, Weights};
+use measure::weights::{WeightError, Weights};
 
 impl Plan {
     /// Refuses what cannot be done, normalises what can.

@@ -6,7 +6,7 @@ use crate::layout::Layout;
 use crate::operation::Operation;
 use crate::plan::{LoadPlan, Plan};
 use crate::source::Share;
-use crate::weights::Weights;
+use measure::weights::Weights;
 
 /// A plan that can be carried out, with what was made of it.
 #[derive(Debug, Clone)]

@@ -16,7 +16,7 @@
 
 use crate::error::LoadError;
 use crate::plan::{MAX_FILES, Plan};
-use crate::weights::Weights;
+use measure::weights::Weights;
 
 /// Name of the marker that is written last.
 pub const MARKER: &str = "file-set.json";

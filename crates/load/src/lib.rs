@@ -38,7 +38,6 @@ mod run;
 mod source;
 mod sums;
 mod targets;
-pub mod weights;
 mod worker;
 
 pub use checked::Checked;

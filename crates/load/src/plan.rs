@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+pub use measure::schedule::Arrivals;
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
@@ -180,17 +181,6 @@ pub enum LoadPlan {
         #[serde(default)]
         think: Think,
     },
-}
-
-/// How arrivals are spaced.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Arrivals {
-    /// Exponential gaps.
-    #[default]
-    Poisson,
-    /// Equal gaps.
-    Uniform,
 }
 
 /// Think times of a closed load.

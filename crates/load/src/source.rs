@@ -1,8 +1,6 @@
 //! When operations come: a schedule that waits for nobody, or processes that wait for answers.
 //!
-//! Open: planned ahead from the seed, whatever the server does. The gaps of `workers` threads
-//! together are those of the whole: independent Poisson streams add up to one, and uniform ones are
-//! offset against each other.
+//! Open: planned ahead from the seed, whatever the server does ([`measure::schedule`]).
 //!
 //! Closed: each process has one operation under way and then thinks. With a mean response R and an
 //! offered load of λ over P processes, a cycle has to take P / λ, so that the mean think time is
@@ -13,77 +11,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use measure::Random;
+pub(crate) use measure::schedule::{Schedule, Share};
 
-use crate::plan::{Arrivals, Think};
+use crate::plan::Think;
 
 /// Answers over which the mean response of a thread's think times is taken: enough for a mean
 /// within a tenth, few enough that a server whose memory warms up is not offered more than was
 /// asked for.
 const MEMORY: f64 = 128.0;
 
-/// One of the threads that share a load.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Share {
-    pub index: u32,
-    pub of: u32,
-}
-
-impl Share {
-    /// This one's part of a number of things.
-    pub fn part(self, all: u32) -> u32 {
-        all / self.of + u32::from(self.index < all % self.of)
-    }
-}
-
 #[derive(Debug)]
 pub(crate) enum Source {
     Open(Schedule),
     Closed(Processes),
-}
-
-/// Planned instants.
-#[derive(Debug)]
-pub(crate) struct Schedule {
-    start_ns: u64,
-    gap_ns: f64,
-    /// Since the start; a float so that fractions of a nanosecond are not lost.
-    at_ns: f64,
-    arrivals: Arrivals,
-}
-
-impl Schedule {
-    pub fn new(
-        (start_ns, rate_ops_per_s): (u64, f64),
-        arrivals: Arrivals,
-        share: Share,
-        random: &mut Random,
-    ) -> Self {
-        let whole_gap_ns = 1e9 / rate_ops_per_s;
-        let gap_ns = whole_gap_ns * f64::from(share.of);
-        let at_ns = match arrivals {
-            Arrivals::Poisson => gap_ns * random.exponential(),
-            Arrivals::Uniform => whole_gap_ns * f64::from(share.index + 1),
-        };
-        Schedule {
-            start_ns,
-            gap_ns,
-            at_ns,
-            arrivals,
-        }
-    }
-
-    #[inline]
-    fn next_ns(&self) -> u64 {
-        self.start_ns.saturating_add(self.at_ns as u64)
-    }
-
-    #[inline]
-    fn step(&mut self, random: &mut Random) {
-        self.at_ns += match self.arrivals {
-            Arrivals::Poisson => self.gap_ns * random.exponential(),
-            Arrivals::Uniform => self.gap_ns,
-        };
-    }
 }
 
 /// Processes that think.
@@ -148,13 +88,7 @@ impl Source {
     #[inline]
     pub fn take_due(&mut self, now_ns: u64, random: &mut Random) -> Option<(u64, u32)> {
         match self {
-            Source::Open(schedule) => {
-                let planned_ns = schedule.next_ns();
-                (planned_ns <= now_ns).then(|| {
-                    schedule.step(random);
-                    (planned_ns, 0)
-                })
-            }
+            Source::Open(schedule) => schedule.take_due(now_ns, random).map(|at_ns| (at_ns, 0)),
             Source::Closed(processes) => {
                 let due = processes
                     .thinking
@@ -180,89 +114,6 @@ impl Source {
 mod tests {
     use super::*;
 
-    fn drain(source: &mut Source, until_ns: u64, random: &mut Random) -> Vec<u64> {
-        std::iter::from_fn(|| source.take_due(until_ns, random).map(|(at, _)| at)).collect()
-    }
-
-    fn open(arrivals: Arrivals, share: Share, random: &mut Random) -> Source {
-        Source::Open(Schedule::new((1_000, 10_000.0), arrivals, share, random))
-    }
-
-    #[test]
-    fn poisson_gaps_have_the_moments_of_an_exponential() {
-        let mut random = Random::new(9, &[]);
-        let share = Share { index: 0, of: 1 };
-        let mut source = open(Arrivals::Poisson, share, &mut random);
-        let at = drain(&mut source, 20_000_000_000, &mut random);
-        // 200,000 expected, standard deviation 447.
-        assert!(at.len().abs_diff(200_000) < 5 * 447, "{}", at.len());
-        let gaps: Vec<f64> = at
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]) as f64)
-            .collect();
-        let count = gaps.len() as f64;
-        let mean = gaps.iter().sum::<f64>() / count;
-        let moment = |power| gaps.iter().map(|gap| (gap / mean).powi(power)).sum::<f64>() / count;
-        // Moments of Exp(1): n!; their standard errors: sqrt(((2n)! - n!^2) / count).
-        assert!(
-            (moment(2) - 2.0).abs() < 5.0 * (20.0 / count).sqrt(),
-            "{}",
-            moment(2)
-        );
-        assert!(
-            (moment(3) - 6.0).abs() < 5.0 * (684.0 / count).sqrt(),
-            "{}",
-            moment(3)
-        );
-        // And the gaps know nothing of each other.
-        let pairs = gaps
-            .windows(2)
-            .map(|pair| (pair[0] - mean) * (pair[1] - mean));
-        let correlation = pairs.sum::<f64>() / (count * mean * mean);
-        assert!(correlation.abs() < 5.0 / count.sqrt(), "{correlation}");
-    }
-
-    #[test]
-    fn counts_of_all_threads_together_are_poisson() {
-        let mut counts = vec![0_u64; 2_000];
-        for index in 0..4 {
-            let mut random = Random::new(1, &[index]);
-            let share = Share {
-                index: index as u32,
-                of: 4,
-            };
-            let mut source = open(Arrivals::Poisson, share, &mut random);
-            for at in drain(&mut source, 2_000_001_000 - 1, &mut random) {
-                counts[((at - 1_000) / 1_000_000) as usize] += 1;
-            }
-        }
-        let mean = counts.iter().sum::<u64>() as f64 / 2000.0;
-        let square = |count: &u64| (*count as f64 - mean).powi(2);
-        let dispersion = counts.iter().map(square).sum::<f64>() / 1999.0 / mean;
-        // Index of dispersion 1 with standard error sqrt(2 / n).
-        assert!(
-            (mean - 10.0).abs() < 5.0 * (10.0_f64 / 2000.0).sqrt(),
-            "{mean}"
-        );
-        assert!(
-            (dispersion - 1.0).abs() < 5.0 * (2.0_f64 / 2000.0).sqrt(),
-            "{dispersion}"
-        );
-    }
-
-    #[test]
-    fn uniform_gaps_of_all_threads_together_are_equal() {
-        let mut all = Vec::new();
-        for index in 0..3 {
-            let mut random = Random::new(1, &[]);
-            let mut source = open(Arrivals::Uniform, Share { index, of: 3 }, &mut random);
-            all.extend(drain(&mut source, 1_000_000_000, &mut random));
-        }
-        all.sort_unstable();
-        assert_eq!(all[0], 1_000 + 100_000);
-        assert!(all.windows(2).all(|pair| pair[1] - pair[0] == 100_000));
-    }
-
     #[test]
     fn processes_think_so_that_the_offered_load_is_met() {
         // 20 processes, 4,000 a second: cycles of 5 ms; a server that takes 1 ms, then 3 ms.
@@ -287,14 +138,6 @@ mod tests {
                 begun.abs_diff(40_000) < 600,
                 "{think:?}: {begun} instead of 40,000"
             );
-        }
-    }
-
-    #[test]
-    fn shares_add_up() {
-        for (all, of) in [(20, 3), (1, 1), (7, 8), (64, 5)] {
-            let parts: u32 = (0..of).map(|index| Share { index, of }.part(all)).sum();
-            assert_eq!(parts, all);
         }
     }
 }

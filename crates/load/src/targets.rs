@@ -14,7 +14,7 @@ use measure::Random;
 use crate::layout::Layout;
 use crate::operation::Operation;
 use crate::prepare::{AccessedFile, MOUNT_STRIDE, PreparedMount};
-use crate::weights::Weights;
+use measure::weights::Weights;
 
 /// Draws for one operation before it is given up.
 pub const MAX_TRIES: usize = 16;

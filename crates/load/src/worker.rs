@@ -27,7 +27,7 @@ use crate::operation::Operation;
 use crate::progress::Board;
 use crate::source::Source;
 use crate::targets::{Call, Targets};
-use crate::weights::Weights;
+use measure::weights::Weights;
 
 /// Time before a planned instant from which on a thread does not sleep: waking takes about as
 /// long on a machine with idle cores.

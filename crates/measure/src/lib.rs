@@ -1,4 +1,5 @@
-//! What a timed loop needs: a clock, a latency histogram, a throughput series, random numbers.
+//! What a timed loop needs: a clock, a latency histogram, a throughput series, random numbers and
+//! what is drawn by them: values by weight, planned instants.
 //!
 //! Purpose: one place for measuring, so that every workload reads the same clock and reports
 //! latencies with the same error bound.
@@ -27,10 +28,12 @@ pub mod clock;
 pub mod hdr_v2;
 pub mod histogram;
 pub mod random;
+pub mod schedule;
 pub mod series;
 mod summary;
 pub mod thread;
 mod transfer;
+pub mod weights;
 
 pub use by_file::{ByFile, DataCall, FileCounts};
 pub use clock::{Clock, ManualClock, MonotonicClock, RunDelay, ThreadUsage};

@@ -26,6 +26,7 @@ mod toml;
 mod trace;
 mod wait_sampler;
 mod wait_watch;
+mod web;
 
 use pyo3::prelude::*;
 
@@ -70,10 +71,19 @@ mod _core {
     use super::wait_sampler::WaitSampler;
     #[pymodule_export]
     use super::wait_watch::{WaitWatch, program_image};
+    #[pymodule_export]
+    use super::web::{
+        WebServer, check_web_files, check_web_posts, run_web_load, web_directories, web_tables,
+        write_web_files,
+    };
 
     /// Version of the plan and of the report of `Load`.
     #[pymodule_export]
     const LOAD_SCHEMA: u32 = ::load::SCHEMA;
+
+    /// Version of configurations and reports of the web workload.
+    #[pymodule_export]
+    const WEB_SCHEMA: u32 = ::web::SCHEMA;
 
     /// Version of the configuration and of the result of `run_files`.
     #[pymodule_export]

@@ -1,0 +1,195 @@
+//! One load: threads up, watched, down, added up.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use measure::clock::realtime_ns;
+use measure::schedule::{Schedule, Share};
+use measure::{Clock, MonotonicClock, Random};
+
+use super::config::{LoadConfig, LoadMode, MAX_CONNECTIONS};
+use super::connection::Line;
+use super::draw::Draws;
+use super::ending::Done;
+use super::meter::{Meter, Times};
+use super::open_files::OpenFiles;
+use super::report::{Report, Whole};
+use super::worker::{Board, State, Worker, WorkerError};
+use crate::error::WebError;
+use crate::fileset::Content;
+use crate::progress::{Observer, Progress, TICK_NS};
+
+/// Between the threads' start and the load's.
+const START_NS: u64 = 20_000_000;
+
+/// Puts a load on a server.
+///
+/// # Errors
+/// [`WebError`] if it could not be begun, or this machine failed; what the server does is in the
+/// report. Stopped by the observer, it ends with a report that says so.
+pub fn run(config: LoadConfig, observer: &mut dyn Observer) -> Result<Report, WebError> {
+    config.check()?;
+    let connections = u64::from(config.load.connections());
+    let open_files = OpenFiles::raise(connections, u64::from(config.threads))?;
+    let content = Content::new(config.file_set.seed);
+    let start_ns = start_ns(observer)?;
+    let start_realtime_ns = realtime_ns() + start_ns.saturating_sub(MonotonicClock.now_ns());
+    let times = Times::of(&config, start_ns);
+    let board = Board::default();
+    let worker = |thread| worker(&config, thread, times, (&content, &board));
+    let workers = (0..config.threads)
+        .map(worker)
+        .collect::<Result<Vec<_>, _>>()?;
+    let threads = watch(workers, (&board, times), observer)?;
+    let whole = Whole {
+        config,
+        open_files,
+        times,
+        start_realtime_ns,
+        end_ns: MonotonicClock.now_ns(),
+        threads,
+    };
+    Ok(whole.report()?)
+}
+
+/// When the load begins: as asked, else soon.
+fn start_ns(observer: &mut dyn Observer) -> Result<u64, WebError> {
+    let asked = observer.begin()?;
+    let now_ns = MonotonicClock.now_ns();
+    match asked {
+        None => Ok(now_ns + START_NS),
+        Some(start_ns) if start_ns > now_ns => Ok(start_ns),
+        Some(start_ns) => Err(WebError::System {
+            what: "this process was not ready for the common start",
+            why: format!("it was to be {} us ago", (now_ns - start_ns) / 1000),
+        }),
+    }
+}
+
+fn worker<'w>(
+    config: &LoadConfig,
+    thread: u32,
+    times: Times,
+    (content, board): (&'w Content, &'w Board),
+) -> Result<Worker<'w>, WebError> {
+    let share = Share {
+        index: thread,
+        of: config.threads,
+    };
+    let connections = share.part(config.load.connections());
+    let first_user = thread * MAX_CONNECTIONS;
+    let writer = config.process << 8 | thread;
+    let (line, schedule, backlog) = match config.load {
+        LoadMode::Closed { .. } => (None, None, 0),
+        LoadMode::LineSpeed {
+            line_bits_per_s,
+            receive_buffer_bytes,
+            ..
+        } => (
+            Some(Line::new(line_bits_per_s, receive_buffer_bytes)),
+            None,
+            0,
+        ),
+        LoadMode::Open {
+            rate_per_s,
+            arrivals,
+            backlog,
+            ..
+        } => {
+            let stream = [0x7765_6203, u64::from(config.process), u64::from(thread)];
+            let mut random = Random::new(config.seed, &stream);
+            let schedule =
+                Schedule::new((times.start_ns, rate_per_s), arrivals, share, &mut random);
+            (None, Some((schedule, random)), share.part(backlog) as usize)
+        }
+    };
+    let state = State::new(connections, first_user)
+        .map_err(|errno| WebError::system("epoll cannot be had", errno))?;
+    Ok(Worker {
+        address: config.address,
+        host: config.address.to_string(),
+        post_bytes: config.post_bytes,
+        timeout_ns: (config.timeout_s * 1e9) as u64,
+        line,
+        schedule,
+        backlog,
+        content,
+        draws: Draws::new(config, thread)?,
+        meter: Meter::new(times, config)?,
+        board,
+        writer,
+        state,
+    })
+}
+
+/// Runs the threads to their end, telling the observer and obeying it.
+fn watch(
+    workers: Vec<Worker<'_>>,
+    (board, times): (&Board, Times),
+    observer: &mut dyn Observer,
+) -> Result<Vec<Done>, WebError> {
+    let results = std::thread::scope(|scope| {
+        let watcher = std::thread::current();
+        let mut threads = Vec::new();
+        for (index, worker) in workers.into_iter().enumerate() {
+            let watcher = watcher.clone();
+            let body = move || {
+                measure::thread::leave_signals_to_others();
+                // Waits end when they are due, not up to 50 us later; refused, it only paces worse.
+                let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+                let done = worker.run();
+                if done.is_err() {
+                    board.stop.store(true, Ordering::Relaxed);
+                }
+                watcher.unpark();
+                done
+            };
+            let named = std::thread::Builder::new().name(format!("web-{index}"));
+            match named.spawn_scoped(scope, body) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    board.stop.store(true, Ordering::Relaxed);
+                    let what = "a generator thread cannot be started";
+                    return Err(WebError::system(what, error));
+                }
+            }
+        }
+        while !threads
+            .iter()
+            .all(std::thread::ScopedJoinHandle::is_finished)
+        {
+            if !observer.tick(&progress(board, times)) {
+                board.stop.store(true, Ordering::Relaxed);
+            }
+            std::thread::park_timeout(Duration::from_nanos(TICK_NS));
+        }
+        let defect = |_| WebError::system("a generator thread ended by a defect", "see stderr");
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().map_err(defect);
+        threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
+    })?;
+    let failed = |error| match error {
+        WorkerError::Histogram(error) => WebError::Histogram(error),
+        WorkerError::System(errno) => WebError::system("a generator thread failed", errno),
+    };
+    results
+        .into_iter()
+        .map(|result: Result<Done, _>| result.map_err(failed))
+        .collect()
+}
+
+fn progress(board: &Board, times: Times) -> Progress {
+    let now_ns = MonotonicClock.now_ns();
+    let phase = match now_ns {
+        now if now < times.window_start_ns => "warm_up",
+        now if now < times.window_end_ns => "measure",
+        _ => "drain",
+    };
+    Progress::Load {
+        phase,
+        elapsed_ns: now_ns.saturating_sub(times.start_ns),
+        total_ns: times.window_end_ns - times.start_ns,
+        done: board.done.load(Ordering::Relaxed),
+        failed: board.failed.load(Ordering::Relaxed),
+    }
+}
