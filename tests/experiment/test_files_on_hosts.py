@@ -15,6 +15,7 @@ from nfslab.cluster.base import Clocks
 from nfslab.cluster.here import MemberHere
 from nfslab.errors import RunFailed
 from nfslab.experiment.client_hosts import ClientHost, ClientHosts
+from nfslab.machine.resources import recover
 from nfslab.mounts.fuse import FuseMount
 from nfslab.results.records import ClockRecord
 from nfslab.workloads.files import FilesParameters, FilesWorkload
@@ -195,6 +196,10 @@ def test_a_lost_host_fails_the_run_with_its_name(
     assert (record.status, record.failure_phase) == ("failed", "measure")
     assert "client host host2 was lost" in record.reason
     meddling.assert_none_is_left()
+    monkeypatch.undo()
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
+    recover()
+    assert left_behind(tmp_path) == [], "the next start unmounts what the lost agent had mounted"
 
 
 def test_a_host_that_waits_in_vain_is_told_of() -> None:
