@@ -19,6 +19,7 @@ from nfslab.databases.postgres.server import _write_access
 from nfslab.errors import UsageError
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.hosts.base import Link
+from nfslab.machine.resources import recover
 from nfslab.results.records import ClockRecord
 from nfslab.workloads.pgbench.hosts import part_of
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
@@ -192,6 +193,10 @@ def test_a_lost_host_fails_the_run_with_its_name_and_the_server_is_down(
     assert "client host host2 was lost" in record.reason
     meddling.assert_none_is_left()
     assert "postgres" not in commands_of(processes_of_state(tmp_path / "state"))
+    monkeypatch.undo()
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
+    recover()
+    assert left_behind(tmp_path) == [], "the next start removes what the lost agent had made"
 
 
 @with_postgres
@@ -204,7 +209,7 @@ def test_a_server_that_dies_is_the_reason(tmp_path: Path, monkeypatch: pytest.Mo
         servers.append(self.server().process.pid)
 
     monkeypatch.setattr(PostgresDatabase, "bring_up", bring_up)
-    Meddling(monkeypatch, lambda _: os.kill(servers[0], signal.SIGKILL))
+    Meddling(monkeypatch, lambda _: os.kill(servers[0], signal.SIGQUIT))
     record = failed(on_hosts(tmp_path, ENDLESS))
     assert record.failure_phase == "measure"
     assert record.reason.startswith("PostgreSQL died in the middle of the run")
