@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.host_facts import MODULE
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
     from nfslab.cluster.base import Agent, Member
 
-READY_S: Final = 60.0
-"""From an agent's begin to its first word: a busy machine takes seconds for the imports."""
-BUSY_SILENCE_S: Final = 4.0
-"""Without a sign of life while agents start programs; `cluster.base.SILENCE_S`: in a load."""
 SLICE_S: Final = 0.1
 
 
@@ -64,6 +60,11 @@ class ClientHost:
         return bool(self.facts.get("boot_id")) and self.facts["boot_id"] == boot_id()
 
     @property
+    def is_emulated(self) -> bool:
+        """Its processor is software: its timings say nothing."""
+        return self.facts.get("emulated") is True
+
+    @property
     def drift_ppm(self) -> float | None:
         """How much faster its clock goes than ours."""
         span_s = self.compared[1] - self.compared[0]
@@ -88,7 +89,7 @@ class ClientHosts:
             host = ClientHost(member, member.begin(MODULE))
             self.hosts.append(host)
             threading.Thread(target=self._listen, args=(host,), daemon=True).start()
-        self.await_all("ready", READY_S)
+        self.await_all("ready", "ready_s")
         for host in self.hosts:
             told = host.said["ready"].get("facts")
             host.facts = told if isinstance(told, dict) else {}
@@ -99,11 +100,14 @@ class ClientHosts:
             host.agent.tell(name, **content)
 
     def await_all(
-        self, event: str, silence_s: float = BUSY_SILENCE_S, of: Sequence[ClientHost] | None = None
+        self,
+        event: str,
+        wait: Literal["ready_s", "busy_s", "load_s"] = "busy_s",
+        of: Sequence[ClientHost] | None = None,
     ) -> None:
         """Until each (or each of those) has said this; RunFailed names the one that does not.
 
-        None may be silent for longer than that.
+        None may be silent for longer than that of its host's patience.
         """
         waiting = list(self.hosts if of is None else of)
         while waiting := [host for host in waiting if event not in host.said]:
@@ -115,7 +119,7 @@ class ClientHosts:
             else:
                 self._hear(host, said)
             for host in self.hosts:
-                self._require_life(host, silence_s)
+                self._require_life(host, getattr(host.member.patience, wait))
 
     def compare_clocks(self, *, before: bool) -> None:
         """Of all hosts, now."""

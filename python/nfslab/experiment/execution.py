@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nfslab.errors import Interrupted, RunFailed
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab.context import Share, TimedPart
+    from nfslab.experiment.guest_run import Kernels
     from nfslab.experiment.plan import PlannedRun
     from nfslab.experiment.setup import TargetSetup
     from nfslab.experiment.stop import Stop
@@ -79,6 +80,8 @@ class Carrying:
     primary: str | None = None
     asked: bool = True
     """Whether the point can run here was asked before anything ran."""
+    kernels: Kernels = field(default_factory=dict)
+    """Of virtual machines that runs make."""
 
 
 class RunExecution:
@@ -223,6 +226,10 @@ class RunExecution:
         What a server or a file system in a program that was there before uses is the load's."""
         places = self.found.places.values()
         return not self._workload.others_serve and not any(map(_others_serve, places))
+
+    def _is_emulated(self) -> bool:
+        """Did software stand for a processor that took part?"""
+        return is_emulated()
 
     def _require_truth(self) -> None:
         """What the workload itself found to be wrong fails the run."""
@@ -445,7 +452,7 @@ class RunExecution:
             sealing.check(self.clocks, partial.logs)
             if self.carrying.turn.beside() or self._was_beside:
                 self.found.checks.append(another_experiment())
-        if is_emulated():
+        if self._is_emulated():
             self.found.checks.append(emulated())
         return sealing.store(partial)
 

@@ -9,6 +9,7 @@
     start: `at_ns` of our clock      ──>                    the timed part
     go: "finish"                     <─>  measured: `given_ns`, `began_ns`, `busy`
                                      <──  sealed: `status`, `reason`
+    clock, at any time               <─>  clock: our clocks, read at once
                                           between: phase, say, alive (twice a second); error
 
 Targets that are up on the prime's machine are taken over from it, all others are made here; of the
@@ -37,6 +38,7 @@ from nfslab.experiment.plan import PlannedRun
 from nfslab.experiment.setup import Point, Setup
 from nfslab.machine import agent
 from nfslab.machine.availability import Availability
+from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.cpu_times import read_cpu_times
 from nfslab.results.catalogue import RUNS
 from nfslab.results.records import ExperimentRecord
@@ -78,6 +80,8 @@ class AskedPart(BaseModel):
     """Target -> what another host needs to use what is up on the prime's machine."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
+    made: dict[str, Any] = {}
+    """Sections of the provenance that only who made this host knows."""
 
     def run(self) -> PlannedRun:
         """As the runner wants it."""
@@ -139,10 +143,15 @@ class Prime:
     def _listen(self) -> None:
         lines = agent.Lines(LINE_BYTES_MAX)
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
-        known["start"] = frozenset({"at_ns"})
+        known |= {"start": frozenset({"at_ns"}), "clock": frozenset()}
         while heard := os.read(agent.STDIN, agent.READ_BYTES):
             for line in lines.feed(heard):
-                self._orders.put(agent.command_of(line or b"", known, "Please report this."))
+                told = agent.command_of(line or b"", known, "Please report this.")
+                if told["do"] == "clock":
+                    wall_ns, monotonic_ns, width_ns = clock_pair()
+                    self.say("clock", wall_ns=wall_ns, monotonic_ns=monotonic_ns, width_ns=width_ns)
+                else:
+                    self._orders.put(told)
         self._leave()
 
     def _live(self) -> None:
@@ -236,6 +245,10 @@ class PartExecution(RunExecution):
         if (told := self._asked.taken.get(setup.name)) is not None:
             target.taken(told)
         return target
+
+    def _look_around(self) -> None:
+        super()._look_around()
+        self.found.provenance |= self._asked.made
 
     def _timed_part(self, host: Host) -> TimedPart:
         return CommonStart(host.monotonic_ns, self._prime, self._remaining_s)

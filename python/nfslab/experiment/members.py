@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from nfslab.errors import RunFailed
+from nfslab.experiment.guest_section import VM
 from nfslab.experiment.sections import CLUSTER
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nfslab.cluster.base import Cluster
+    from nfslab.cluster.guests import GuestsHere
+    from nfslab.cluster.namespaces import NamespacesHere
+    from nfslab.experiment.guest_run import Kernels
     from nfslab.experiment.setup import Setup
     from nfslab.machine.resources import Resources
 
@@ -26,29 +30,33 @@ class Kind:
     """What client hosts may be."""
 
     said: str
-    connect: Callable[[Setup, Resources], tuple[Cluster, Link]]
+    connect: Callable[[Setup, Resources, Kernels], tuple[Cluster, Link]]
     """They, and the way between them and servers of this machine; RunFailed, UsageError."""
     available: Callable[[Setup], Availability]
     is_here: bool = True
-    """Their limits are this machine's."""
+    """Their limits, files and programs are this machine's."""
 
 
-def members_of(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
+def members_of(setup: Setup, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
     """The hosts that `[client]` asks for, and the way between them and this one; RunFailed."""
-    return KINDS[setup.client.host].connect(setup, resources)
+    return KINDS[setup.client.host].connect(setup, resources, kernels)
 
 
-def _agents_here(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
+def _agents_here(setup: Setup, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.here import ClusterHere, MemberHere
 
     names = setup.client.host_names
     return ClusterHere([MemberHere(name, resources) for name in names]), Link()
 
 
-def _namespaces(setup: Setup, resources: Resources) -> tuple[Cluster, Link]:
+def _namespaces(setup: Setup, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.namespaces import NamespacesHere
 
-    cluster = NamespacesHere(setup.client.host_names, setup.client.wire)
+    return _up(NamespacesHere(setup.client.host_names, setup.client.wire), resources)
+
+
+def _up(cluster: NamespacesHere | GuestsHere, resources: Resources) -> tuple[Cluster, Link]:
+    """Brought up, or removed again."""
     try:
         cluster.up(resources)
     except BaseException:
@@ -63,7 +71,29 @@ def _namespaces_can_be(setup: Setup) -> Availability:
     return NamespacesHere.available(setup.client.wire)
 
 
-def _machines(setup: Setup, _resources: Resources | None = None) -> tuple[Cluster, Link]:
+def _guests(setup: Setup, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
+    from nfslab.cluster.guests import GuestsHere, Made
+
+    client = setup.client
+    asked = client.asked_kernel
+    assert asked is not None
+    made = Made(asked[0], kernels[asked], client.size)
+    return _up(GuestsHere(client.host_names, made), resources)
+
+
+def _guests_can_be(setup: Setup) -> Availability:
+    from nfslab.cluster.guests import require_guests
+    from nfslab.vm import kernel as kernel_files
+
+    client = setup.client
+    require_guests(client.size)
+    kernel_files.require(client.kernel or "", client.modules)
+    return Availability(True)
+
+
+def _machines(
+    setup: Setup, _resources: Resources | None = None, _kernels: Kernels | None = None
+) -> tuple[Cluster, Link]:
     from nfslab.cluster.settings import connect_some
 
     assert setup.cluster is not None
@@ -85,6 +115,7 @@ def _machines_are_there(setup: Setup) -> Availability:
 KINDS: Final[dict[str, Kind]] = {
     LocalHost.kind: Kind("agents on this machine", _agents_here, lambda _: Availability(True)),
     "namespace": Kind("network namespaces on this machine", _namespaces, _namespaces_can_be),
+    VM: Kind("virtual machines on this one", _guests, _guests_can_be, is_here=False),
     CLUSTER: Kind("machines of [cluster]", _machines, _machines_are_there, is_here=False),
 }
 """By `client.host`."""

@@ -16,7 +16,6 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.cluster.base import SILENCE_S
 from nfslab.context import HostPart, Share
 from nfslab.errors import NfslabError
 from nfslab.experiment.adopting import sealed_elsewhere
@@ -26,6 +25,7 @@ from nfslab.experiment.host_checks import host_checks
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import members_of
+from nfslab.experiment.provenance import fingerprint
 from nfslab.experiment.sections import CLUSTER
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from nfslab.targets.base import Target
     from nfslab.workloads.base import RunContext, Workload
 
-START_S: Final = 0.5
-"""From the word to all hosts to their common start: time for it to arrive."""
+OF_A_HOST: Final = ("boot_id", "kernel", "cpus", "nfslab", "core", "emulated")
+"""Facts of a client host that its record keeps."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
 
 
@@ -110,14 +110,17 @@ class SpreadExecution(RunExecution):
         self._cluster: Cluster | None = None
         self._clients = ClientHosts(carrying.show_phase, self._remaining_s)
         self._names: list[str] = []
+        self._emulated = False
         self._start_ns = 0
 
     def _bring_up_hosts(self, resources: Resources) -> None:
         """The servers' host is this machine; an agent is ready on each client host."""
         self._hosts["server"] = self._hosts["client"] = LocalHost()
         with self.phase("hosts up"):
-            self._cluster, self._link = members_of(self.setup, resources)
+            kernels = self.carrying.kernels
+            self._cluster, self._link = members_of(self.setup, resources, kernels)
             self._clients.begin(self._cluster.members)
+            self._emulated = any(host.is_emulated for host in self._clients.hosts)
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
             for host in self._clients.hosts:
@@ -150,11 +153,12 @@ class SpreadExecution(RunExecution):
         clients.await_all("armed")
         clients.compare_clocks(before=True)
         clients.forget_silence()
-        self._start_ns = start_ns = time.monotonic_ns() + round(START_S * 1e9)
+        start_s = max(host.member.patience.start_s for host in clients.hosts)
+        self._start_ns = start_ns = time.monotonic_ns() + round(start_s * 1e9)
         for host in clients.hosts:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        with context.timed(lead_s=START_S):
-            clients.await_all("measured", SILENCE_S)
+        with context.timed(lead_s=start_s):
+            clients.await_all("measured", "load_s")
         context.timed.was(start_ns, time.monotonic_ns())
         clients.compare_clocks(before=False)
 
@@ -214,8 +218,7 @@ class SpreadExecution(RunExecution):
 
         said, there = host.said["measured"], part.record.hosts.get("client")
         began, busy = said.get("began_ns"), said.get("busy")
-        facts = {name: host.facts[name] for name in ("boot_id", "kernel", "cpus", "nfslab", "core")
-                 if name in host.facts}  # fmt: skip
+        facts = {name: host.facts[name] for name in OF_A_HOST if name in host.facts}
         return ClientHostRecord(
             name=host.name,
             kind=self.setup.client.host,
@@ -236,6 +239,15 @@ class SpreadExecution(RunExecution):
 
     def _share_of(self, number: int) -> Share:
         return Share(number, len(self._names), self.setup.client.processes)
+
+    def _is_emulated(self) -> bool:
+        """A client host's is enough."""
+        return self._emulated or super()._is_emulated()
+
+    def _made(self, host: ClientHost) -> dict[str, Any]:
+        """Sections of a client host's provenance that only this machine knows."""
+        made = {name: dict(section) for name, section in host.member.made.items()}
+        return {name: section | {"runs_on": fingerprint()} for name, section in made.items()}
 
     def _asked(self, number: int, host: ClientHost, taken: dict[str, Any]) -> AskedPart:
         """The part of one host: its own targets and collectors, without what is done here."""
@@ -265,6 +277,7 @@ class SpreadExecution(RunExecution):
             share=self._share_of(number),
             taken=taken,
             is_prime=host.is_prime,
+            made=self._made(host),
         )
 
     def _hosts_are_up(self) -> bool:
@@ -273,6 +286,8 @@ class SpreadExecution(RunExecution):
     def _hosts_down(self) -> None:
         """Agents, if they are still there; then their hosts."""
         cluster, self._cluster = self._cluster, None
+        for member in cluster.members if cluster is not None else ():
+            self.found.notes += [f"{member.name}: {note}" for note in member.notes]
         try:
             self._clients.end()
         finally:

@@ -11,7 +11,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed, Unavailable, UsageError
 from nfslab.machine.emulation import SENTENCE
@@ -22,7 +22,7 @@ from nfslab.vm import kernel as kernels
 from nfslab.vm import qemu
 from nfslab.vm.guest import SLIPPED, Guest, Limits, NoSignOfLife
 from nfslab.vm.initramfs import Archive
-from nfslab.vm.modules import needed
+from nfslab.vm.modules import NEEDED, NETWORK, needed
 from nfslab.vm.packages import STOCK
 from nfslab.vm.shares import Share, find_virtiofsd
 
@@ -68,6 +68,7 @@ class Boot:
     kernel: Kernel
     size: qemu.Size
     limits: Limits = field(default_factory=Limits)
+    wiring: qemu.Wiring = qemu.PLAIN
 
 
 def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], None]) -> int:
@@ -106,7 +107,7 @@ def attended(boot: Boot, say: Callable[[str], None], attend: Callable[[Guest], i
 @contextmanager
 def _booted(boot: Boot, say: Callable[[str], None]) -> Iterator[Guest]:
     """A guest that boots, and will run its command; ended with the block."""
-    archive = initramfs(boot.kernel, boot.command, boot.work, dict(os.environ))
+    archive = initramfs(boot, dict(os.environ))
     with Resources("virtual machine") as resources:
         place = _place(resources)
         (place / "initramfs").write_bytes(archive)
@@ -123,8 +124,9 @@ def _started(boot: Boot, place: Path, resources: Resources, say: Callable[[str],
         own = place / ("kvm" if kvm else "emulated")
         own.mkdir()
         return Guest.boot(
-            own, boot.kernel.vmlinux, boot.size, shares, resources, kvm=kvm, limits=boot.limits
-        )
+            own, boot.kernel.vmlinux, boot.size, shares, resources,
+            kvm=kvm, limits=boot.limits, wiring=boot.wiring,
+        )  # fmt: skip
 
     tried = qemu.kvm_may_work(cache)
     if tried:
@@ -146,11 +148,10 @@ def _started(boot: Boot, place: Path, resources: Resources, say: Callable[[str],
     return guest
 
 
-def initramfs(
-    kernel: Kernel, command: Sequence[str], work: Path, environment: Mapping[str, str]
-) -> bytes:
+def initramfs(boot: Boot, environment: Mapping[str, str]) -> bytes:
     """The archive that the guest starts from; UsageError, Unavailable."""
-    modules = needed(kernel.modules)
+    kernel, work, nic = boot.kernel, boot.work, boot.wiring.nic
+    modules = needed(kernel.modules, NEEDED if nic is None else (*NEEDED, NETWORK))
     archive = Archive()
     for name in ("bin", "dev", "proc", "sys", "lower", "over", "new", "modules"):
         archive.folder(name)
@@ -158,19 +159,32 @@ def initramfs(
     archive.file("bin/busybox", _busybox(), 0o755)
     archive.file("init", (HERE / "init.sh").read_bytes(), 0o755)
     archive.file("session.sh", (HERE / "session.sh").read_bytes())
-    archive.file("command.sh", _command(command, work, environment), 0o600)
+    archive.file("command.sh", _command(boot.command, work, environment), 0o600)
     back = [str(one) for one in _covered([kernel.modules, Path(sys.prefix), Path(sys.base_prefix)])]
     config = {
         "MODULES": " ".join(module.name for module in modules),
         "MODULES_FOLDER": str(kernel.modules.resolve()),
         "WORK": str(work),
         "BACK": shlex.join(back),
+        "ADDRESS": "" if nic is None else nic.address,
+        "STDIN": qemu.STDIN if boot.wiring.stdin else "",
     }
     lines = [f"{name}={shlex.quote(value)}\n" for name, value in config.items()]
     archive.file("config", os.fsencode("".join(lines)))
     for module in modules:
         archive.file(f"modules/{module.name}.ko", module.content)
     return archive.content()
+
+
+def as_made(asked: str, kernel: Kernel, size: qemu.Size, kvm: bool | None) -> dict[str, Any]:
+    """What its maker knows of a guest, for a record (JSON); `kvm` None: it did not come up."""
+    return {
+        "kernel_asked": asked,
+        "kernel": kernel.release,
+        "memory_bytes": size.memory_bytes,
+        "cpus": size.cpus,
+        "processor": {None: "unknown", True: "KVM", False: "emulated"}[kvm],
+    }
 
 
 def _command(command: Sequence[str], work: Path, environment: Mapping[str, str]) -> bytes:
