@@ -247,7 +247,14 @@ class GuestMember(Member):
     def boot(self, command: Sequence[str], work: Path) -> Boot:
         """A guest with this command."""
         wiring = Wiring(stdin=True, nic=self._nic)
-        return Boot(command, work, self._made.kernel, self._made.size, wiring=wiring)
+        return Boot(
+            command,
+            work,
+            self._made.kernel,
+            self._made.size,
+            wiring=wiring,
+            resources=self._resources,
+        )
 
 
 class GuestsHere(ClusterHere):

@@ -328,7 +328,9 @@ class RunExecution:
         paths = [place.path for place in self.found.places.values()]
         self.found.hosts = {side: host.record() for side, host in self._hosts.items()}
         hosts = {side: record.model_dump() for side, record in self.found.hosts.items()}
-        self.found.provenance = provenance(paths, []) | {"hosts": hosts}
+        assert self.found.context is not None
+        token = self.found.context.resources.token
+        self.found.provenance = provenance(paths, [], token) | {"hosts": hosts}
 
     def _require_space(self) -> None:
         """A run that cannot fit fails now, not after it has filled the disk."""

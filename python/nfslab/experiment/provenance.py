@@ -74,7 +74,7 @@ TIME_ERROR = 5
 
 
 def provenance(
-    paths: Sequence[Path] = (), programs: Iterable[str | Sequence[str]] = ()
+    paths: Sequence[Path] = (), programs: Iterable[str | Sequence[str]] = (), token: str = ""
 ) -> dict[str, Any]:
     """All that is known of this machine now; `paths` are the places of the run.
 
@@ -107,7 +107,7 @@ def provenance(
         "inventory": reader.section("inventory", lambda: inventory.written_inventory(reader)),
     }
     if window is not None:
-        result["load_before"] = reader.section("load", lambda: window.finish(reader))
+        result["load_before"] = reader.section("load", lambda: window.finish(reader, token))
     result["absent"] = reader.absent
     result["took_ns"] = time.monotonic_ns() - begin_ns
     return result

@@ -88,7 +88,13 @@ def find_qemu() -> str:
 
 
 def arguments(
-    place: Path, vmlinux: Path, size: Size, shares: list[Share], wiring: Wiring, *, kvm: bool
+    place: Path,
+    vmlinux: Path,
+    size: Size,
+    shares: list[Share],
+    wiring: Wiring = PLAIN,
+    *,
+    kvm: bool,
 ) -> list[str]:
     """QEMU's command line; Unavailable. Its files lie in `place`, the initramfs above that."""
     # With KVM its first line is the sign of life; emulated, each line takes time.

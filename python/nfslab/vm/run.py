@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ from nfslab.vm.shares import Share, find_virtiofsd
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from nfslab.machine.resources import Entry
     from nfslab.vm.kernel import Kernel
 
 HERE = Path(__file__).parent
@@ -40,8 +42,9 @@ VARIABLE = re.compile(rf"(?!({TOKEN_VARIABLE}|E?UID|PPID|(SHELL|BASH)OPTS)$)[A-Z
 """Names that a shell can export; some shells refuse their own."""
 GUEST_STATE = "/run/nfslab/state"
 BOOTS_MOST = 3
-SOCKET_PATH_MAX = 80
-"""Of the folder that sockets lie in: unix(7) allows 108 bytes in all."""
+SOCKET_PATH_MAX = 56
+"""Of the folder that guests' folders lie in: unix(7) allows 108 bytes in all."""
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class Boot:
     size: qemu.Size
     limits: Limits = field(default_factory=Limits)
     wiring: qemu.Wiring = qemu.PLAIN
+    resources: Resources | None = None
+    """The run's that it is a part of; None: it has its own."""
 
 
 def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], None]) -> int:
@@ -108,11 +113,11 @@ def attended(boot: Boot, say: Callable[[str], None], attend: Callable[[Guest], i
 def _booted(boot: Boot, say: Callable[[str], None]) -> Iterator[Guest]:
     """A guest that boots, and will run its command; ended with the block."""
     archive = initramfs(boot, dict(os.environ))
-    with Resources("virtual machine") as resources:
-        place = _place(resources)
+    with ExitStack() as stack:
+        resources = boot.resources or stack.enter_context(Resources("virtual machine"))
+        place = stack.enter_context(_place(resources)).path
         (place / "initramfs").write_bytes(archive)
-        with _started(boot, place, resources, say) as guest:
-            yield guest
+        yield stack.enter_context(_started(boot, place, resources, say))
 
 
 def _started(boot: Boot, place: Path, resources: Resources, say: Callable[[str], None]) -> Guest:
@@ -262,8 +267,9 @@ def require(size: qemu.Size) -> None:
     _busybox()
 
 
-def _place(resources: Resources) -> Path:
+def _place(resources: Resources) -> Entry:
     """A folder for sockets, console and initramfs."""
     folders = [Path(tempfile.gettempdir()), state_folder(), Path("/tmp")]
     parent = next(one for one in folders if len(os.fsencode(one)) <= SOCKET_PATH_MAX)
-    return resources.make_directory(parent / resources.name).path
+    # A run may have several.
+    return resources.make_directory(parent / f"{resources.name}-{next(_numbers)}")
