@@ -25,6 +25,7 @@ from nfslab.errors import Interrupted, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
 from nfslab.experiment.in_guest import MODULE, Asked
+from nfslab.experiment.provenance import fingerprint, source_commit
 from nfslab.experiment.sealing import Findings, Sealing
 from nfslab.experiment.validity import another_experiment, emulated
 from nfslab.experiment.watching import Watching
@@ -163,7 +164,7 @@ class GuestRun:
     def _in_guest(self, work: Path) -> None:
         """From the boot to the end of the guest; RunFailed, Interrupted."""
         carrying = self.carrying
-        asked = Asked(carrying.record, self.run, self.position, carrying.primary)
+        asked = Asked(carrying.record, self.run, self.position, carrying.primary, source_commit())
         (work / REQUEST).write_bytes(pickle.dumps(asked))
         ours = [f"{name}={value}" for name, value in importing_us().items()]
         command = ["env", *ours, sys.executable, "-m", MODULE, REQUEST]
@@ -234,7 +235,7 @@ class GuestRun:
             }
         )
         partial = self.carrying.folder.adopt_run(sealed)
-        return partial.seal(self._record, self._completed(provenance))
+        return partial.seal(self._record, provenance | self._provenance())
 
     def _failed(self, error: Exception) -> CatalogueLine:
         """The run as failed; ResultsError when not even that can be stored."""
@@ -264,26 +265,8 @@ class GuestRun:
     def _duration_ns(self) -> int:
         return round((time.monotonic() - self._began_s) * 1e9)
 
-    def _completed(self, provenance: dict[str, Any]) -> dict[str, Any]:
-        """The guest's, with what it cannot know, or not in time: git asks for each file's state."""
-        from nfslab.experiment.provenance import source_commit
-
-        if not provenance:
-            # The run failed before it looked around.
-            return self._provenance()
-        commit, why = source_commit()
-        absent = {name: text for name, text in provenance["absent"].items() if name != "commit"}
-        return {
-            **provenance,
-            "nfslab": {**provenance["nfslab"], "commit": commit},
-            "absent": absent | ({"commit": why} if why else {}),
-            **self._provenance(),
-        }
-
     def _provenance(self) -> dict[str, Any]:
         """Of the guest as it was made."""
-        from nfslab.experiment.provenance import fingerprint
-
         machine = self.machine
         made = as_made(machine.kernel or "", self.kernel, machine.size, self._kvm)
         return {"virtual_machine": made | {"runs_on": fingerprint()}}

@@ -82,6 +82,8 @@ class AskedPart(BaseModel):
     """This is the prime's own machine: what else is at work there is not for us to judge."""
     made: dict[str, Any] = {}
     """Sections of the provenance that only who made this host knows."""
+    commit: tuple[str, str] | None = None
+    """As of `in_guest.Asked`."""
 
     def run(self) -> PlannedRun:
         """As the runner wants it."""
@@ -279,7 +281,7 @@ def main() -> int:
             return PartExecution(carrying, run, position, asked, prime)
 
         Path(RUNS).mkdir()
-        what = Asked(asked.record, asked.run(), asked.position, None)
+        what = Asked(asked.record, asked.run(), asked.position, None, asked.commit)
         carry_out(what, Path.cwd(), prime.say, execution)
     except Interrupted:
         return 3

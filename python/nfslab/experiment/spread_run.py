@@ -25,7 +25,7 @@ from nfslab.experiment.host_checks import host_checks
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import members_of
-from nfslab.experiment.provenance import fingerprint
+from nfslab.experiment.provenance import fingerprint, source_commit
 from nfslab.experiment.sections import CLUSTER
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
@@ -278,6 +278,7 @@ class SpreadExecution(RunExecution):
             taken=taken,
             is_prime=host.is_prime,
             made=self._made(host),
+            commit=source_commit() if host.member.made else None,
         )
 
     def _hosts_are_up(self) -> bool:

@@ -41,6 +41,7 @@ class HostFacts(Facts):
 
     name: str
     address: str
+    kernel: str
     processes: int
     operations: float | None
     share: float | None
@@ -78,12 +79,13 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
     def facts(self, run: SealedRun) -> HostsFacts:
         """As recorded."""
         checks = {check.name: check.values for check in run.record.checks}
-        names = HostFacts.model_fields.keys() - {"error_ns", "offset_ns"}
+        names = HostFacts.model_fields.keys() - {"error_ns", "offset_ns", "kernel"}
         return HostsFacts(
             hosts=tuple(
                 HostFacts(
                     error_ns=one.clock.error_ns,
                     offset_ns=one.clock.offset_ns,
+                    kernel=str(one.facts.get("kernel", "")),
                     **{name: getattr(one, name) for name in names},
                 )
                 for one in run.record.client_hosts
@@ -127,6 +129,7 @@ COLUMNS: Final[Sequence[Shown[_Row]]] = (
     (Column("point", False), lambda row: cells.text(row.point)),
     (Column("host", False), lambda row: cells.text(row.name)),
     (Column("address", False), lambda row: cells.text(row.hosts[0].address)),
+    (Column("kernel", False), lambda row: cells.text(row.hosts[0].kernel)),
     (Column("processes"), lambda row: cells.count(row.hosts[0].processes)),
     (Column("planned"), lambda row: cells.share(row.of("planned_share"))),
     (Column("share"), lambda row: cells.share(row.of("share"))),
