@@ -35,9 +35,10 @@ from nfslab.machine.agent import Lines, error_content, order
 from nfslab.machine.children import LEAVE_S, SAID_MAX
 from nfslab.machine.clock_pair import clock_pair, round_trip
 from nfslab.machine.own_command import importing_us
+from nfslab.vm import run as running
 from nfslab.vm.guest import Tail
 from nfslab.vm.qemu import Nic, Size, Wiring
-from nfslab.vm.run import Boot, as_made, attended, require
+from nfslab.vm.run import Boot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,7 +147,7 @@ class GuestAgent(Listened):
         why = "it was left"
         try:
             boot = self.member.boot(self._command, self._folder.path)
-            code = attended(boot, self.member.notes.append, attend)
+            code = running.attended(boot, self.member.notes.append, attend)
             why = f"exit code {code}" + "".join(f" ({line})" for line in complaints.lines[-1:])
         except Interrupted:
             pass
@@ -207,7 +208,7 @@ class GuestMember(Member):
     def made(self) -> Mapping[str, Any]:
         """See `Member.made`."""
         made = self._made
-        return {"virtual_machine": as_made(made.asked, made.kernel, made.size, self.kvm)}
+        return {"virtual_machine": running.as_made(made.asked, made.kernel, made.size, self.kvm)}
 
     @property
     def notes(self) -> list[str]:
@@ -292,7 +293,7 @@ class GuestsHere(ClusterHere):
 
 def require_guests(size: Size) -> None:
     """What guests with a network need of this machine; UsageError, Unavailable."""
-    require(size)
+    running.require(size)
     if shutil.which("ip") is None:
         raise _no_network("the program ip is missing", "apt install iproute2")
     try:
