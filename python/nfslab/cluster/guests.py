@@ -294,6 +294,11 @@ class GuestsHere(ClusterHere):
 def require_guests(size: Size) -> None:
     """What guests with a network need of this machine; UsageError, Unavailable."""
     running.require(size)
+    require_tap_devices()
+
+
+def require_tap_devices() -> None:
+    """The network of guests; Unavailable."""
     if shutil.which("ip") is None:
         raise _no_network("the program ip is missing", "apt install iproute2")
     try:
