@@ -1,12 +1,14 @@
 """What it costs that a load is made by an agent on a client host, and not by this process.
 
-    python benches/distributed_cost.py [--rounds 9] [--seconds 5]
+    python benches/distributed_cost.py [--load sfs] [--rounds 9] [--seconds 5]
 
-The same four generator processes in turns: of `nfslab sfs` (workload.generators = 4), and of one
-client host on this machine (client.hosts = 1, client.processes = 4). A closed load of 32 processes
-that think 3 ms on a server that answers after 5 ms (without thinking they would go in step, and how
-many replies come at once would decide): what they achieve, and the CPU of the generators'
-threads for an operation, without what they spend waiting awake. Ratios within rounds, whose order
+`sfs`: the same four generator processes in turns: of `nfslab sfs` (workload.generators = 4), and of
+one client host on this machine (client.hosts = 1, client.processes = 4). A closed load of 32
+processes that think 3 ms on a server that answers after 5 ms (without thinking they would go in
+step, and how many replies come at once would decide): what they achieve, and the CPU of the
+generators' threads for an operation, without what they spend waiting awake. `files`: random reads of
+two threads from a file in memory, by the command and by a client host's process. `pgbench`: queries
+of two clients on a database in memory, over TCP in both ways. Ratios within rounds, whose order
 turns. Aim: at most 1 % less, and at most 1 % more.
 
 A run that the guard refuses, since the machine was busy, has its figures all the same; it is said.
@@ -21,15 +23,24 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-FILE = """\
+import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HEAD = """\
 [experiment]
-name = "{name}"
+name = "cost"
 repetitions = 1
 collectors = []
 [limits]
 drop_page_cache = false
+"""
+SFS = """\
 [targets.server]
 kind = "nfs"
 client = "none"
@@ -52,20 +63,89 @@ warm_up = "{warm_up}"
 duration = "{seconds}s"
 {generators}
 """
-WAYS = {
-    "one process": ("", "generators = 4"),
-    "a client host": ('[client]\nhost = "local"\nhosts = 1\nprocesses = 4', ""),
-}
+FILES = """\
+[targets.memory]
+kind = "local"
+path = "/dev/shm"
+{client}
+[workload]
+kind = "files"
+data = "memory"
+file_size = "64M"
+files = 1
+threads = 2
+phases = "random_read"
+random_operations = 1_000_000_000
+time_limit = "{seconds}s"
+"""
+PGBENCH = """\
+[targets.memory]
+kind = "local"
+path = "/dev/shm"
+{client}
+[workload]
+kind = "pgbench"
+data = "memory"
+socket = "tcp"
+builtin = "select-only"
+clients = 2
+duration = "{whole_seconds}s"
+"""
+ONE_HOST = '[client]\nhost = "local"\nhosts = 1\n'
+
+
+def of_sfs(run: Path) -> tuple[float, float, bool]:
+    """Of the generators' threads."""
+    point = json.loads((run / "logs" / "sfs.json").read_text("utf-8"))
+    cpu_ns = sum(thread["cpu_ns"] - thread["spin_ns"] for thread in point["threads"])
+    return point["achieved_ops_per_s"], cpu_ns / 1e3 / point["answered"], point["valid"]
+
+
+def of_files(run: Path) -> tuple[float, float, bool]:
+    """Of the working threads."""
+    (phase,) = pq.read_table(run / "samples" / "phases.parquet").to_pylist()
+    rate = phase["operations"] / phase["wall_ns"] * 1e9
+    return rate, phase["cpu_ns"] / 1e3 / phase["operations"], _is_ok(run)
+
+
+def of_pgbench(run: Path) -> tuple[float, float, bool]:
+    """Of pgbench."""
+    metrics = json.loads((run / "run.json").read_text("utf-8"))["metrics"]
+    cpu_us = metrics["client_cpu_s_per_transaction"]["value"] * 1e6
+    return metrics["tps"]["value"], cpu_us, _is_ok(run)
+
+
+def _is_ok(run: Path) -> bool:
+    return bool(json.loads((run / "run.json").read_text("utf-8"))["status"] == "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is made in two ways."""
+
+    text: str
+    ways: dict[str, tuple[str, str]]
+    """Way -> its [client], and what is different in [workload]."""
+    figures: Callable[[Path], tuple[float, float, bool]]
+    """Of a sealed run: operations a second, CPU microseconds an operation, whether it counts."""
+
+
+LOADS = {
+    "sfs": Load(SFS, {"one process": ("", "generators = 4"),
+                      "a client host": (ONE_HOST + "processes = 4", "")}, of_sfs),
+    "files": Load(FILES, {"one process": ("", ""), "a client host": (ONE_HOST, "")}, of_files),
+    "pgbench": Load(PGBENCH, {"one process": ("", ""), "a client host": (ONE_HOST, "")},
+                    of_pgbench),
+}  # fmt: skip
 AIM = 0.01
 
 
-def measured(way: str, folder: Path, seconds: float) -> tuple[float, float, bool]:
-    """(operations a second, CPU microseconds an operation, whether the guard let it pass)."""
-    client, generators = WAYS[way]
-    name = way.replace(" ", "-")
-    file = folder / f"{name}.toml"
-    text = FILE.format(
-        name=name, client=client, generators=generators, seconds=seconds,
+def measured(load: Load, way: str, folder: Path, seconds: float) -> tuple[float, float, bool]:
+    """(operations a second, CPU microseconds an operation, whether the run counts)."""
+    client, generators = load.ways[way]
+    file = folder / "cost.toml"
+    text = HEAD + load.text.format(
+        client=client, generators=generators, seconds=seconds, whole_seconds=max(1, round(seconds)),
         warm_up=f"{min(seconds / 2, 1):g}s",
     )  # fmt: skip
     file.write_text(text, "utf-8")
@@ -74,28 +154,29 @@ def measured(way: str, folder: Path, seconds: float) -> tuple[float, float, bool
         done = subprocess.run(
             [*command, "--results", results], capture_output=True, text=True, check=False
         )
-        points = list(Path(results).glob("*/runs/*/logs/sfs.json"))
-        if not points:
-            raise SystemExit(done.stdout + done.stderr)
-        point = json.loads(points[0].read_text("utf-8"))
-    cpu_ns = sum(thread["cpu_ns"] - thread["spin_ns"] for thread in point["threads"])
-    return point["achieved_ops_per_s"], cpu_ns / 1e3 / point["answered"], point["valid"]
+        runs = list(Path(results).glob("*/runs/*"))
+        try:
+            return load.figures(runs[0])
+        except (OSError, LookupError) as error:
+            raise SystemExit(done.stdout + done.stderr) from error
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--small", action="store_true", help="does it still work?")
+    parser.add_argument("--load", choices=LOADS, default="sfs")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=5.0)
     asked = parser.parse_args()
     rounds, seconds = (2, 0.4) if asked.small else (asked.rounds, asked.seconds)
-    found: dict[str, list[tuple[float, float, bool]]] = {way: [] for way in WAYS}
+    load = LOADS[asked.load]
+    found: dict[str, list[tuple[float, float, bool]]] = {way: [] for way in load.ways}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
-            for way in WAYS if number % 2 else reversed(WAYS):
-                found[way].append(measured(way, Path(folder), seconds))
+            for way in load.ways if number % 2 else reversed(load.ways):
+                found[way].append(measured(load, way, Path(folder), seconds))
     print(f"{os.cpu_count()} processors, {rounds} rounds of {seconds:g} s\n")
-    print("| load made by | operations a second | CPU, us/op | runs that the guard let pass |")
+    print("| load made by | operations a second | CPU, us/op | runs that count |")
     print("|---|---:|---:|---:|")
     for way, runs in found.items():
         rate, cpu_us = (statistics.median(run[index] for run in runs) for index in (0, 1))

@@ -258,7 +258,11 @@ class Load:
 FILES_SCHEMA: Final[int]
 """Version of the configuration and of the result of `run_files`."""
 
-def run_files(config_json: str, progress: Callable[[str], None] | None = None) -> str:
+def run_files(
+    config_json: str,
+    progress: Callable[[str], None] | None = None,
+    meet: Callable[[str, str], int] | None = None,
+) -> str:
     """Run the file workload and return its result, both as JSON. docs/files-workload.md has the
     whole story; this is the contract.
 
@@ -286,6 +290,13 @@ def run_files(config_json: str, progress: Callable[[str], None] | None = None) -
         check_every: int = 64     content of one in N blocks read is checked; 0 = none
         keep: bool = false        leave the files
         series_interval_ns: int = 100000000
+        part: {index, of, folder} | null = null   of a run that several processes make: sizes,
+                                  files and numbers of operations are the whole's, threads those of
+                                  each; `folder` is made by the first where they share files
+
+    A part of a run calls `meet(gate, phase)` wherever its processes wait for each other ("ended",
+    "made", "filled", "start"); it gives the CLOCK_MONOTONIC at which all go on. CoreError
+    ("not_shared"): the folder is not there.
 
     Result::
 
@@ -299,6 +310,7 @@ def run_files(config_json: str, progress: Callable[[str], None] | None = None) -
         phases: [{
           phase: str, threads: int, stopped_by: "done" | "time_limit",
           start_monotonic_ns, wall_ns: int        from the common start to the last thread's end
+          began_monotonic_ns: int when the last thread really began
           data_ns: int            part of wall_ns until the last thread's last operation
           final_sync_ns: int      the rest: final fsync and close
           bytes, operations: int  one operation = one block (of characters too; a block read and

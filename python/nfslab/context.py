@@ -53,6 +53,8 @@ class Services:
     """Not mounted: the workload is the client."""
     rpc_recorders: dict[str, RpcRecorder | KernelRecorder] = field(default_factory=dict)
     """Of NFS clients."""
+    nfs_served: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Of each NFS server of the run on this host: HOST:/EXPORT, and options that tell its ports."""
     nfs_servers: dict[str, RecordsCalls] = field(default_factory=dict)
     """Servers that record their calls."""
     server_watcher: LaunchWatcher | None = None
@@ -86,7 +88,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class HostPart:
-    """What one client host measured: its own sealed run."""
+    """What one of several hosts measured: its own sealed run."""
 
     name: str
     share: Share
@@ -94,6 +96,16 @@ class HostPart:
     record: RunRecord
     offset_ns: int
     """Its monotonic clock minus ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """When all that met go on."""
+
+    at_ns: int
+    """On the monotonic clock of this host."""
+    common_ns: int
+    """The same instant on the clock on which the run is put together."""
 
 
 class TimedPart:
@@ -159,6 +171,14 @@ class TimedPart:
         """Of `clock`; never too early."""
         while (left_ns := at_ns - self._clock()) > 0:
             time.sleep(left_ns / 1e9)
+
+    def meet(self, gate: str) -> Met:
+        """Wait, within the block, until the programs of all client hosts are at this gate.
+
+        For a load of several phases, which have to begin together to add up.
+        """
+        now_ns = self._clock()
+        return Met(now_ns, now_ns)
 
     def began(self, at_ns: int) -> None:
         """When its programs really began; of several, the last."""

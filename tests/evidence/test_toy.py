@@ -199,14 +199,14 @@ def test_what_client_hosts_saw_is_shown_by_host_and_never_mixed(
     for _ in range(2):  # computed, then known
         (section,) = [one for one in sections_of(analyse(folder)) if one.title == "Toy rows"]
         assert section.sentences == ["14 toys counted."], "of this machine, as without hosts"
-        assert [part.title for part in section.parts] == [f"On client host {h}" for h in SEEN]
+        assert [part.title for part in section.parts] == [f"On host {h}" for h in SEEN]
         for part, seen in zip(section.parts, SEEN.values(), strict=True):
             assert part.sentences == ["14 toys counted."]
             assert {row[1].text for row in part.tables[0].rows} == {str(len(seen))}
         ids = [figure.id for part in section.parts for figure in part.figures]
         assert ids == [f"toy-rows-{host}" for host in SEEN], "unique in a page"
     assert len(toy.computed) == 3 * 14
-    assert render_html(folder).count("On client host load1") >= 1
+    assert render_html(folder).count("On host load1") >= 1
     told = json.loads(render_json(folder))
     assert list(told["toy_by_host"]) == list(SEEN)
     assert [len(runs) for runs in told["toy_by_host"].values()] == [14, 14]

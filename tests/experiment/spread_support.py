@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from nfslab.cluster.here import AgentHere
+from nfslab.cluster.namespaces import NamespacesHere
+from nfslab.experiment.client_hosts import ClientHosts
+
+from tests.experiment.session_support import only_folder, records, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from nfslab.cluster.base import Agent
     from nfslab.results.records import CheckRecord, RunRecord
 
 FILE = """\
@@ -42,6 +52,15 @@ OF_A_BUSY_MACHINE = {"offered_load", "start_skew"}
 """Checks that a machine with other work may break: what was counted is the same."""
 
 
+usable = NamespacesHere.available()
+KINDS = [
+    pytest.param("local"),
+    pytest.param(
+        "namespace", marks=pytest.mark.skipif(not usable.ok, reason=usable.reason or "no reason")
+    ),
+]
+
+
 def written(
     tmp_path: Path,
     *changes: tuple[str, str],
@@ -74,3 +93,38 @@ def check(record: RunRecord, name: str) -> CheckRecord:
     """The one check of that name."""
     (found,) = [one for one in record.checks if one.name == name]
     return found
+
+
+def made(path: Path) -> tuple[RunRecord, Path]:
+    """The record of the only run, and its folder."""
+    run(path)
+    folder = only_folder(path)
+    (record,) = records(folder)
+    return record, folder.runs_path / record.run_id
+
+
+class Meddling:
+    """Does something to a host while all measure, or before they are told when to begin."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[ClientHosts], None]) -> None:
+        self.pids: list[int] = []
+        waits = ClientHosts.await_all
+
+        def meddled(clients: ClientHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
+            if event == "measured":
+                self.pids = [pid_of(host.agent) for host in clients.hosts]
+                act(clients)
+            waits(clients, event, wait, of)
+
+        monkeypatch.setattr(ClientHosts, "await_all", meddled)
+
+    def assert_none_is_left(self) -> None:
+        assert self.pids
+        for pid in self.pids:
+            with pytest.raises(ProcessLookupError):
+                os.kill(pid, 0)
+
+
+def pid_of(agent: Agent) -> int:
+    assert isinstance(agent, AgentHere)
+    return agent._child.process.pid

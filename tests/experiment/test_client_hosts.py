@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 from nfslab.cluster.base import Clocks
-from nfslab.cluster.here import AgentHere, MemberHere
-from nfslab.cluster.namespaces import NamespacesHere
+from nfslab.cluster.here import MemberHere
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.host_checks import start_skew
 from nfslab.experiment.spread_run import SpreadExecution
@@ -36,31 +35,22 @@ from tests.experiment.session_support import (
     records,
     run,
 )
-from tests.experiment.spread_support import check, require_measured, written
+from tests.experiment.spread_support import (
+    KINDS,
+    Meddling,
+    check,
+    made,
+    pid_of,
+    require_measured,
+    written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nfslab.cluster.base import Agent
     from nfslab.experiment.in_part import AskedPart
-    from nfslab.results.records import RunRecord
 
 PATIENCE_S = 120
-usable = NamespacesHere.available()
-KINDS = [
-    pytest.param("local"),
-    pytest.param(
-        "namespace", marks=pytest.mark.skipif(not usable.ok, reason=usable.reason or "no reason")
-    ),
-]
-
-
-def made(path: Path) -> tuple[RunRecord, Path]:
-    """The record of the only run, and its folder."""
-    run(path)
-    folder = only_folder(path)
-    (record,) = records(folder)
-    return record, folder.runs_path / record.run_id
 
 
 @pytest.mark.parametrize("host", KINDS)
@@ -114,33 +104,6 @@ def test_each_host_is_in_the_record_and_its_part_in_the_folder(tmp_path: Path) -
     point = json.loads((sealed / "logs" / "sfs.json").read_text())
     assert len({one["pid"] for one in point["processes"]}) == 4
     assert record.places["data"].durability.level == "volatile", "as the server is"
-
-
-class Meddling:
-    """Does something to a host while all measure, or before they are told when to begin."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[ClientHosts], None]) -> None:
-        self.pids: list[int] = []
-        waits = ClientHosts.await_all
-
-        def meddled(clients: ClientHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
-            if event == "measured":
-                self.pids = [pid_of(host.agent) for host in clients.hosts]
-                act(clients)
-            waits(clients, event, wait, of)
-
-        monkeypatch.setattr(ClientHosts, "await_all", meddled)
-
-    def assert_none_is_left(self) -> None:
-        assert self.pids
-        for pid in self.pids:
-            with pytest.raises(ProcessLookupError):
-                os.kill(pid, 0)
-
-
-def pid_of(agent: Agent) -> int:
-    assert isinstance(agent, AgentHere)
-    return agent._child.process.pid
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,19 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import UsageError
+from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
 from nfslab.experiment.members import link_to
 from nfslab.experiment.reading import read_experiment
-from nfslab.results.records import RunRecord
+from nfslab.mounts.fuse import FuseMount
+from nfslab.offered.measuring import measure_point
+from nfslab.offered.mixes import read_mix
+from nfslab.offered.plans import Load, Mounted, Point
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
+from tests.cli.serving import serving
 from tests.cluster.clusters import Cluster
-from tests.experiment.session_support import left_behind, only_folder, records, run
-from tests.experiment.spread_support import require_measured, written
+from tests.experiment.session_support import left_behind, run
+from tests.experiment.spread_support import check, made, require_measured, written
 
 HOSTS = ("load1", "load2")
 CLIENT = '[client]\nhost = "local"\nhosts = ["load1", "load2"]\nprocesses = 2\n'
@@ -37,13 +43,6 @@ def file(tmp_path: Path, section: str, hosts: str = '["load1", "load2"]') -> Pat
 
 def of(cluster: Cluster) -> str:
     return f'scheduler = "{cluster.address}"\ncertificates = "{cluster.folder}"'
-
-
-def made(path: Path) -> tuple[RunRecord, Path]:
-    run(path)
-    folder = only_folder(path)
-    (record,) = records(folder)
-    return record, folder.runs_path / record.run_id
 
 
 def nothing_of_it_is_left(tmp_path: Path) -> bool:
@@ -69,6 +68,24 @@ def test_what_its_machines_sent_is_what_the_server_counted(
         assert abs(one.clock.offset_ns) <= one.clock.error_ns, "it is our own clock"
         assert one.clock.error_ns > 0
         assert (sealed / one.folder / "run.json").is_file()
+    assert nothing_of_it_is_left(tmp_path)
+
+
+def test_a_named_machine_serves_and_is_none_of_the_first_ones(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    path = file(tmp_path, of(cluster), "2")
+    path.write_text(path.read_text().replace("[client]", '[server]\nname = "load1"\n[client]'))
+    record, sealed = made(path)
+    require_measured(record)
+    assert [one.name for one in record.client_hosts] == ["load2", "other"]
+    assert record.server_host is not None
+    assert (record.server_host.name, record.server_host.kind) == ("load1", "cluster")
+    rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
+    served = pq.read_table(sealed / "evidence" / "nfs_server_calls.parquet")
+    counted = Counter(served["operation"].to_pylist())
+    assert {row["operation"]: row["calls"] for row in rows if row["calls"]} == counted
+    assert set(served["host"].to_pylist()) == {"load1"}
     assert nothing_of_it_is_left(tmp_path)
 
 
@@ -113,6 +130,8 @@ def test_a_machine_that_is_not_there_is_said_before_anything_runs(
         ("hosts = []", "1", "no host"),
         ('hosts = ["load1", "load1"]', "1", "load1"),
         ("", "1", "either hosts"),
+        ('hosts = ["load1", "a"]\n[server]\nname = "a"', "2", "2 hosts are asked for"),
+        ('hosts = ["load1", "a"]\n[server]\nname = "b"', "1", "'b' is no host of the cluster"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(
@@ -141,3 +160,57 @@ def test_a_server_lets_in_the_smallest_network_that_has_them_all(
     addresses: list[str], network: str
 ) -> None:
     assert link_to(addresses).client == network
+
+
+@pytest.mark.long
+def test_phases_of_files_begin_together_on_machines(cluster: Cluster, tmp_path: Path) -> None:
+    if not FuseMount.available().ok:
+        pytest.skip(FuseMount.available().reason)
+    path = file(tmp_path, of(cluster))
+    head, _, _ = path.read_text().partition("[workload]")
+    workload = '[workload]\nkind = "files"\ndata = "server"\nfile_size = "1M"\nfiles = 1\n'
+    path.write_text(head.replace('client = "none"\n', "") + workload + "check_every = 1\n")
+    record, sealed = made(path)
+    require_measured(record)
+    assert check(record, "file_content").verdict == "ok"
+    rows = pq.read_table(sealed / "samples" / "phases_by_host.parquet").to_pylist()
+    by_phase: dict[str, set[int]] = {}
+    for row in rows:
+        by_phase.setdefault(row["phase"], set()).add(row["t_ns"])
+    assert {len(begins) for begins in by_phase.values()} == {1}
+    assert nothing_of_it_is_left(tmp_path)
+
+
+@pytest.mark.long
+def test_a_database_is_loaded_by_machines(cluster: Cluster, tmp_path: Path, scratch: Path) -> None:
+    if not PgbenchWorkload.available().ok:
+        pytest.skip(PgbenchWorkload.available().reason)
+    path = file(tmp_path, of(cluster))
+    head, _, rest = path.read_text().partition("[targets.server]")
+    client = rest[rest.index("[cluster]") : rest.index("[workload]")]
+    target = f'[targets.disk]\nkind = "local"\npath = "{scratch}"\n'
+    workload = '[workload]\nkind = "pgbench"\ndata = "disk"\nsocket = "tcp"\nload = "fresh"\n'
+    workload += "clients = 3\ntransactions = 20\n"
+    head = head.replace('["nfs_server"]', '["postgres", "system"]')
+    path.write_text(head + target + client.replace("processes = 2\n", "") + workload)
+    record, _ = made(path)
+    require_measured(record)
+    assert check(record, "tpcb_invariant").values["history_rows"] == 60
+    assert [one.operations for one in record.client_hosts] == [40, 20]
+    assert list(scratch.iterdir()) == []
+    assert nothing_of_it_is_left(tmp_path)
+
+
+@pytest.mark.long
+def test_points_of_the_command_are_made_by_machines(cluster: Cluster) -> None:
+    asked = asked_hosts(
+        "load2,load1", namespaces=False, scheduler=cluster.address, certificates=cluster.folder
+    )
+    with serving("--memory") as served, LoadHosts.up(asked, 1) as hosts:
+        mounted = Mounted("127.0.0.1:/export", f"port={served.port},mountport={served.port}")
+        for rate in (200, 300):
+            point = Point([mounted], read_mix("laddis"), Load(rate), 0.1, 0.5, files=60)
+            report = measure_point(point, None, lambda _: True, hosts.measured)
+            assert [one["host"] for one in report["hosts"]] == ["load2", "load1"]
+            answered = sum(row["answered"] for row in report["operations"])
+            assert sum(one["answered"] for one in report["hosts"]) == answered > 0

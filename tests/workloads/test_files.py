@@ -12,10 +12,9 @@ import pytest
 from nfslab._core import Histogram
 from nfslab.errors import RunFailed
 from nfslab.workloads.base import Completions, Outcome
-from nfslab.workloads.files import (
+from nfslab.workloads.files import FilesParameters, FilesWorkload
+from nfslab.workloads.files_result import (
     BONNIE,
-    FilesParameters,
-    FilesWorkload,
     completions,
     content_check,
     histograms_table,

@@ -4,12 +4,13 @@
 //! [`Plan`] in which no value is left open. The plan is part of the result, so that a reader sees
 //! the defaults in effect.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::FilesError;
+use crate::layout::{Layout, part};
 use crate::phase::{Phase, SyncKind};
 
 /// Version of configuration and result.
@@ -27,6 +28,23 @@ pub const MAX_FILES: u64 = 65_536;
 pub const MAX_BLOCKS: u64 = 1 << 29;
 /// Most random operations of a phase.
 pub const MAX_OPERATIONS: u64 = 1 << 40;
+/// Most processes that make one run: 256 on each of 256 hosts.
+pub const MAX_PARTS: u64 = 65_536;
+
+/// Which part of a run that several processes make this process does.
+///
+/// Sizes, files and numbers of operations in the configuration are those of the whole run; threads
+/// are those of each process. Together they do what one process with all the threads would do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    /// From 0.
+    pub index: u64,
+    /// Processes of the run.
+    pub of: u64,
+    /// Name of the folder that all work in where processes share files; the first one makes it.
+    pub folder: String,
+}
 
 /// The configuration as given; everything but the first two has a default.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -89,6 +107,8 @@ pub struct Config {
     /// Width of the buckets of throughput over time.
     #[serde(default = "default_interval")]
     pub series_interval_ns: u64,
+    /// Of several processes that make the run together; none: it is the whole.
+    pub part: Option<Part>,
 }
 
 const fn default_block() -> u64 {
@@ -131,6 +151,8 @@ pub struct Plan {
     pub phases: Vec<Phase>,
     pub seek_threads: u64,
     pub random_operations: u64,
+    /// Several processes work in one file: all files are in one folder, made by the first.
+    pub shared: bool,
     /// Phases left out of the default list, with the reason.
     #[serde(skip)]
     pub skipped: Vec<SkippedPhase>,
@@ -151,7 +173,7 @@ impl Plan {
         self.size_bytes / self.block_size_bytes
     }
 
-    /// Workers of `phase`.
+    /// Workers of `phase`, in this process.
     #[must_use]
     pub fn threads_of(&self, phase: Phase) -> u64 {
         if phase == Phase::Seeks {
@@ -160,6 +182,36 @@ impl Plan {
             self.threads
         }
     }
+
+    /// Processes that make the run.
+    #[must_use]
+    pub fn processes(&self) -> u64 {
+        self.part.as_ref().map_or(1, |part| part.of)
+    }
+
+    /// This process among them, from 0.
+    #[must_use]
+    pub fn process(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.index)
+    }
+
+    /// Where the blocks are, with those of this process.
+    #[must_use]
+    pub fn layout(&self) -> Layout {
+        let whole = Layout::new(self.blocks(), self.files, self.block_size_bytes);
+        whole.within(self.share(self.blocks(), self.threads))
+    }
+
+    /// Of `total`, dealt out among `threads` workers of each process: those of this one.
+    #[must_use]
+    pub fn share(&self, total: u64, threads: u64) -> Range<u64> {
+        share(total, threads, self.process(), self.processes())
+    }
+}
+
+fn share(total: u64, threads: u64, process: u64, processes: u64) -> Range<u64> {
+    let (all, first) = (threads * processes, threads * process);
+    part(total, all, first).start..part(total, all, first + threads - 1).end
 }
 
 const NOT_DIRECT: &str = "characters go through stdio's buffer, which O_DIRECT does not allow";
@@ -171,9 +223,15 @@ impl Config {
     /// [`FilesError::Config`] naming the first field that is wrong, and what would be right.
     pub fn plan(self) -> Result<Plan, FilesError> {
         self.check_numbers()?;
-        let files = self.files.unwrap_or(self.threads);
+        let processes = self.check_part()?;
+        let files = self.files.unwrap_or(self.threads * processes);
         let seek_threads = self.seek_threads.unwrap_or(self.threads);
-        self.check_size(files, seek_threads)?;
+        within("files", files, 1, MAX_FILES)?;
+        self.check_size(files, seek_threads, processes)?;
+        let blocks = self.size_bytes / self.block_size_bytes;
+        let layout = Layout::new(blocks, files, self.block_size_bytes);
+        let begin = |process| share(blocks, self.threads, process, processes).start;
+        let shared = (1..processes).any(|process| layout.spot(begin(process)).offset != 0);
         let (phases, skipped) = self.choose_phases()?;
         let synced = phases.iter().any(|phase| phase.syncs());
         if synced && self.sync_kind == SyncKind::Dsync && self.sync_every != 1 {
@@ -189,6 +247,7 @@ impl Config {
             seek_threads,
             phases,
             skipped,
+            shared,
             random_operations: self.random_operations.unwrap_or(self.seeks),
             given: self,
         })
@@ -207,9 +266,6 @@ impl Config {
             ));
         }
         within("threads", self.threads, 1, MAX_THREADS)?;
-        if let Some(files) = self.files {
-            within("files", files, 1, MAX_FILES)?;
-        }
         if let Some(threads) = self.seek_threads {
             within("seek_threads", threads, 1, MAX_THREADS)?;
         }
@@ -237,9 +293,33 @@ impl Config {
         Ok(())
     }
 
-    fn check_size(&self, files: u64, seek_threads: u64) -> Result<(), FilesError> {
+    /// The number of processes.
+    fn check_part(&self) -> Result<u64, FilesError> {
+        let Some(part) = &self.part else {
+            return Ok(1);
+        };
+        within("part.of", part.of, 1, MAX_PARTS)?;
+        within("part.index", part.index, 0, part.of - 1)?;
+        if part.folder.is_empty() || part.folder.starts_with('.') || part.folder.contains('/') {
+            return Err(FilesError::config(
+                "part.folder",
+                &part.folder,
+                "it is the name of a folder",
+                "a name without a slash",
+            ));
+        }
+        Ok(part.of)
+    }
+
+    fn check_size(&self, files: u64, seek_threads: u64, processes: u64) -> Result<(), FilesError> {
         let (size, block) = (self.size_bytes, self.block_size_bytes);
-        let least = files.max(self.threads).max(seek_threads) * block;
+        let workers = if processes == 1 {
+            self.threads.max(seek_threads)
+        } else {
+            // A process has the blocks of its `threads`, which may differ by one each.
+            self.threads * processes * seek_threads.div_ceil(self.threads)
+        };
+        let least = files.max(workers) * block;
         if size < least {
             return Err(FilesError::config(
                 "size_bytes",

@@ -45,6 +45,12 @@ pub enum FilesError {
         /// Needed.
         needed_bytes: u64,
     },
+    /// The folder that the first process made is not where another one looks for it.
+    #[error("{path} is not there")]
+    NotShared {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The observer asked to stop.
     #[error("cancelled")]
     Cancelled,
@@ -102,6 +108,7 @@ impl FilesError {
         match self {
             Self::Config { .. } => "config",
             Self::TooSmall { .. } => "space",
+            Self::NotShared { .. } => "not_shared",
             Self::Cancelled => "cancelled",
             Self::Histogram(_) | Self::Thread(_) => "internal",
             Self::Io {
@@ -137,6 +144,9 @@ impl FilesError {
             Self::TooSmall { path, .. } => {
                 format!("files: {} has too little room", path.display())
             }
+            Self::NotShared { .. } => {
+                "files: the processes of the run do not see the same folder".to_owned()
+            }
             Self::Cancelled => "files: cancelled".to_owned(),
             Self::Histogram(_) | Self::Thread(_) => format!("files: {self}"),
         }
@@ -155,6 +165,12 @@ impl FilesError {
             } => {
                 format!("{needed_bytes} bytes are needed, {available_bytes} are free")
             }
+            Self::NotShared { path } => {
+                format!(
+                    "the first process made {}, which is not there",
+                    path.display()
+                )
+            }
             Self::Cancelled | Self::Histogram(_) | Self::Thread(_) => String::new(),
         }
     }
@@ -165,6 +181,10 @@ impl FilesError {
         let text = match self {
             Self::Config { right, .. } => return format!("Right would be: {right}."),
             Self::TooSmall { .. } => "Use a smaller size, or a target with more room.",
+            Self::NotShared { .. } => {
+                "Use a target that all hosts share, or as many files as there are processes, or a \
+                 multiple: then each has its own."
+            }
             Self::Cancelled => "Start it again; no files were left behind.",
             Self::Histogram(_) | Self::Thread(_) => "Please report this.",
             Self::Io {

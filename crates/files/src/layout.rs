@@ -5,6 +5,9 @@
 //! many files as threads, each thread has a file of its own; with fewer, threads share a file in
 //! disjoint ranges; with more, a thread works through several. No two threads ever touch the same
 //! block, hence every block's content is known at any time and can be checked.
+//!
+//! Of several processes that make one run, each has the blocks that its threads would have if all
+//! threads were those of one process.
 
 use std::ops::Range;
 
@@ -14,6 +17,8 @@ pub struct Layout {
     blocks: u64,
     files: u64,
     block_bytes: u64,
+    /// The first block of this process, and the one behind its last.
+    own: (u64, u64),
 }
 
 /// A block's place.
@@ -44,7 +49,29 @@ impl Layout {
             blocks,
             files,
             block_bytes,
+            own: (0, blocks),
         }
+    }
+
+    /// The same files, of which this process works on these blocks alone.
+    #[must_use]
+    pub const fn within(self, own: Range<u64>) -> Self {
+        Self {
+            own: (own.start, own.end),
+            ..self
+        }
+    }
+
+    /// The blocks of this process.
+    #[must_use]
+    pub const fn own(&self) -> Range<u64> {
+        self.own.0..self.own.1
+    }
+
+    /// The files that it works on.
+    #[must_use]
+    pub const fn own_files(&self) -> Range<u64> {
+        self.spot(self.own.0).file..self.spot(self.own.1 - 1).file + 1
     }
 
     /// Block numbers of a file.
@@ -58,6 +85,12 @@ impl Layout {
     pub const fn file_bytes(&self, file: u64) -> u64 {
         let blocks = self.file_blocks(file);
         (blocks.end - blocks.start) * self.block_bytes
+    }
+
+    /// Size of a part of a file.
+    #[must_use]
+    pub const fn segment_bytes(&self, segment: &Segment) -> u64 {
+        (segment.blocks.end - segment.blocks.start) * self.block_bytes
     }
 
     /// Where a block is.
@@ -77,10 +110,11 @@ impl Layout {
         }
     }
 
-    /// Block numbers of thread `index` out of `threads`.
+    /// Block numbers of thread `index` out of `threads` of this process.
     #[must_use]
     pub const fn range(&self, threads: u64, index: u64) -> Range<u64> {
-        part(self.blocks, threads, index)
+        let mine = part(self.own.1 - self.own.0, threads, index);
+        self.own.0 + mine.start..self.own.0 + mine.end
     }
 
     /// A range of blocks as parts of files, in order.

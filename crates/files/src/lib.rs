@@ -33,8 +33,8 @@ mod syscalls;
 mod worker;
 mod workspace;
 
-pub use config::{Config, SCHEMA};
+pub use config::{Config, Part, SCHEMA};
 pub use error::FilesError;
 pub use phase::Phase;
 pub use report::Outcome;
-pub use run::{Failure, Observer, Progress, run};
+pub use run::{Failure, Meeting, Observer, Progress, run};

@@ -111,7 +111,7 @@ impl Worker<'_> {
             Step::Phase(phase) => phase as u64 + 1,
             Step::Fill => 0,
         };
-        let mut random = Random::new(self.shared.plan.seed, &[step, self.index + 1]);
+        let mut random = Random::new(self.shared.plan.seed, &[step, self.number() + 1]);
         let in_order = self.shared.step == Step::Phase(Phase::LogWrite);
         for turn in 0..self.planned() {
             let block = first

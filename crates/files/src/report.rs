@@ -54,6 +54,7 @@ pub struct PhaseResult {
     pub threads: u64,
     pub stopped_by: &'static str,
     pub start_monotonic_ns: u64,
+    pub began_monotonic_ns: u64,
     pub wall_ns: u64,
     pub data_ns: u64,
     pub final_sync_ns: u64,
@@ -144,6 +145,7 @@ struct Sums {
     series: Series,
     usage: ThreadUsage,
     stopped_by: &'static str,
+    began_ns: u64,
     wall_ns: u64,
     data_ns: u64,
     operations: u64,
@@ -166,6 +168,7 @@ impl Sums {
             series: Series::new(frame.start_ns, frame.interval_ns),
             usage: ThreadUsage::default(),
             stopped_by: "done",
+            began_ns: 0,
             wall_ns: 0,
             data_ns: 0,
             operations: 0,
@@ -191,6 +194,7 @@ impl Sums {
         self.usage.add(&report.usage);
         self.final_syncs.operations += report.final_syncs;
         self.final_syncs.total_ns += report.final_sync_ns;
+        self.began_ns = self.began_ns.max(report.began_ns);
         self.wall_ns = self.wall_ns.max(wall_ns);
         self.data_ns = self.data_ns.max(report.data_end_ns - self.frame.start_ns);
         self.operations += meter.operations;
@@ -234,6 +238,7 @@ impl Sums {
             threads: self.workers.len() as u64,
             stopped_by: self.stopped_by,
             start_monotonic_ns: self.frame.start_ns,
+            began_monotonic_ns: self.began_ns,
             wall_ns: self.wall_ns,
             data_ns: self.data_ns,
             final_sync_ns: self.wall_ns - self.data_ns,

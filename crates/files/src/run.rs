@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::meter::Counter;
 use crate::phase::Phase;
 use crate::report::{Fill, Frame, Outcome, PhaseResult, Skipped, sum_up};
-use crate::step::{self, Control, Done};
+use crate::step::{self, Control, Done, Watch};
 use crate::worker::{Run, Shared, Step};
 use crate::workspace::Workspace;
 
@@ -37,10 +37,26 @@ pub struct Progress {
     pub elapsed_ns: u64,
 }
 
+/// A place in a run at which its processes wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Meeting {
+    /// The phase that is to come; behind the last one it is that.
+    pub phase: Phase,
+    /// "ended": the phase before is over; "made": its files are there; "filled": they are whole;
+    /// "start": its threads are ready, and begin together.
+    pub gate: &'static str,
+}
+
 /// Watches a run.
 pub trait Observer {
     /// Told how far the run is; false stops it.
     fn tick(&mut self, progress: &Progress) -> bool;
+
+    /// Waits until all processes of the run are there: the instant at which they go on, on the
+    /// run's clock (one that is past: now); None stops the run. Asked of a part of a run alone.
+    fn meet(&mut self, _meeting: &Meeting) -> Option<u64> {
+        Some(0)
+    }
 }
 
 /// An observer that never stops a run.
@@ -107,7 +123,7 @@ struct Runner<'c> {
 
 impl<'c> Runner<'c> {
     fn new(plan: Plan, workspace: Workspace, clock: &'c dyn Clock) -> Run<Self> {
-        let layout = Layout::new(plan.blocks(), plan.files, plan.block_size_bytes);
+        let layout = plan.layout();
         let blame = Blame {
             step: "set-up",
             path: workspace.directory(),
@@ -116,7 +132,8 @@ impl<'c> Runner<'c> {
         let block = usize::try_from(plan.block_size_bytes).unwrap_or(usize::MAX);
         let content = Content::new(plan.seed, block);
         let content = content.map_err(|errno| blame.error("malloc", None, errno))?;
-        let blocks = usize::try_from(plan.blocks()).unwrap_or(usize::MAX);
+        let own = layout.own();
+        let blocks = usize::try_from(own.end - own.start).unwrap_or(usize::MAX);
         let skipped = plan
             .skipped
             .iter()
@@ -154,32 +171,39 @@ impl<'c> Runner<'c> {
 
     fn all_phases(&mut self, observer: &mut dyn Observer) -> Run<()> {
         let phases = self.plan.phases.clone();
-        self.workspace.renew("set-up")?;
-        let mut fresh = true;
+        let mut last = None;
         for (index, &phase) in phases.iter().enumerate() {
+            if last.is_some() {
+                self.meet(phase, "ended", observer)?;
+            }
+            if last.is_none() || phase.makes_files() {
+                self.workspace
+                    .renew(last.map_or("set-up", |_| phase.name()))?;
+                self.generations.fill(0);
+                self.meet(phase, "made", observer)?;
+                self.workspace.look()?;
+            }
+            last = Some(phase);
             let cache = if phase.makes_files() {
-                if !fresh {
-                    self.workspace.renew(phase.name())?;
-                    self.generations.fill(0);
-                }
                 None
             } else {
                 self.fill(phase, index, observer)?;
+                self.meet(phase, "filled", observer)?;
                 let asked = self.plan.drop_cache;
                 Some(
                     self.workspace
                         .settle_cache(phase.name(), &self.layout, asked)?,
                 )
             };
-            fresh = false;
-            let total = match phase {
-                Phase::Seeks => self.plan.seeks,
-                Phase::RandomRead | Phase::RandomWrite | Phase::LogWrite => {
-                    self.plan.random_operations
-                }
-                _ => self.plan.blocks(),
-            };
             let threads = self.plan.threads_of(phase);
+            let mine = match phase {
+                Phase::Seeks => self.plan.share(self.plan.seeks, threads),
+                Phase::RandomRead | Phase::RandomWrite | Phase::LogWrite => {
+                    self.plan.share(self.plan.random_operations, threads)
+                }
+                _ => self.layout.own(),
+            };
+            let total = mine.end - mine.start;
             let frame = Frame {
                 phase,
                 start_ns: 0,
@@ -199,7 +223,17 @@ impl<'c> Runner<'c> {
             })?;
             self.outcome.phases.push(result);
         }
-        Ok(())
+        // Who made files that others share removes them when all are done.
+        last.map_or(Ok(()), |phase| self.meet(phase, "ended", observer))
+    }
+
+    /// Waits for the other processes of the run, if there are any.
+    fn meet(&self, phase: Phase, gate: &'static str, observer: &mut dyn Observer) -> Run<()> {
+        if self.plan.part.is_none() {
+            return Ok(());
+        }
+        let met = observer.meet(&Meeting { phase, gate });
+        met.map_or(Err(FilesError::Cancelled), |_| Ok(()))
     }
 
     /// Completes files that a phase needs whole and no phase before it wrote, or not to the end.
@@ -255,17 +289,16 @@ impl<'c> Runner<'c> {
         observer: &mut dyn Observer,
         collect: impl FnOnce(Done<'_>) -> Run<T>,
     ) -> Run<T> {
-        let mut ask = |done, elapsed_ns| {
-            let bytes = done * self.plan.block_size_bytes;
-            observer.tick(&Progress {
-                done,
-                bytes,
-                elapsed_ns,
-                ..progress
-            })
+        let meets = matches!(step, Step::Phase(_)) && self.plan.part.is_some();
+        let mut asked = Asked {
+            observer,
+            progress,
+            block_bytes: self.plan.block_size_bytes,
+            clock: self.clock,
+            meets,
         };
         // Short steps end between two ticks: ask at least once before each.
-        if !ask(0, 0) {
+        if !asked.goes_on(0, 0) {
             return Err(FilesError::Cancelled);
         }
         let cancel = AtomicBool::new(false);
@@ -284,7 +317,12 @@ impl<'c> Runner<'c> {
             step,
             threads,
         };
-        collect(step::run(shared, control, &mut self.generations, &mut ask)?)
+        collect(step::run(
+            shared,
+            control,
+            &mut self.generations,
+            &mut asked,
+        )?)
     }
 
     /// Removes the files; gives the outcome, and in words what could not be removed.
@@ -292,6 +330,37 @@ impl<'c> Runner<'c> {
         let left = self.workspace.remove().err();
         let left = left.map(|(path, error)| format!("files_left: {}: {error}", path.display()));
         (self.outcome, left)
+    }
+}
+
+/// The observer, as a step asks it.
+struct Asked<'o, 'c> {
+    observer: &'o mut dyn Observer,
+    progress: Progress,
+    block_bytes: u64,
+    clock: &'c dyn Clock,
+    /// The step begins together with those of other processes.
+    meets: bool,
+}
+
+impl Watch for Asked<'_, '_> {
+    fn goes_on(&mut self, done: u64, elapsed_ns: u64) -> bool {
+        self.observer.tick(&Progress {
+            done,
+            bytes: done * self.block_bytes,
+            elapsed_ns,
+            ..self.progress
+        })
+    }
+
+    fn start_ns(&mut self) -> Option<u64> {
+        if !self.meets {
+            return Some(self.clock.now_ns());
+        }
+        self.observer.meet(&Meeting {
+            phase: self.progress.phase,
+            gate: "start",
+        })
     }
 }
 

@@ -1,8 +1,9 @@
 //! One step on all its threads: ready, go, watch, collect.
 //!
 //! Workers prepare (open, allocate) and report ready; then one gate opens for all, and the time
-//! starts. The coordinator wakes [`TICK`] after tick to ask the observer whether to go on, and at
-//! once when a worker ends. A worker that fails makes the others stop after their operation.
+//! starts: now, or at the instant that all processes of the run were given. The coordinator wakes
+//! [`TICK`] after tick to ask the observer whether to go on, and at once when a worker ends. A worker
+//! that fails makes the others stop after their operation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -65,13 +66,20 @@ pub struct Control<'a> {
     pub series_interval_ns: u64,
 }
 
-/// Runs a step to its end. `generations` holds one byte for each block of the layout; `ask` gets
-/// the operations done so far and the time since the start, and tells whether to go on.
+/// Whoever is asked while a step runs.
+pub trait Watch {
+    /// Whether to go on, with so many operations done since the start.
+    fn goes_on(&mut self, done: u64, elapsed_ns: u64) -> bool;
+    /// All workers are ready: when they are to begin; None: never.
+    fn start_ns(&mut self) -> Option<u64>;
+}
+
+/// Runs a step to its end. `generations` holds one byte for each block of this process.
 pub fn run<'a>(
     shared: Shared<'a>,
     control: Control<'a>,
     generations: &'a mut [u8],
-    ask: &mut dyn FnMut(u64, u64) -> bool,
+    watch: &mut dyn Watch,
 ) -> Run<Done<'a>> {
     let gate = Gate::default();
     let (sender, news) = channel();
@@ -98,9 +106,9 @@ pub fn run<'a>(
             }
         }
         drop(sender);
-        let start_ns = start(&news, handles.len(), failed.is_none(), &gate, control.clock);
+        let start_ns = start(&news, handles.len(), failed.is_none(), &gate, watch);
         if let Some(start_ns) = start_ns {
-            watch(&news, control, start_ns, ask);
+            await_end(&news, control, start_ns, watch);
         }
         let mut reports = Vec::new();
         for handle in handles {
@@ -137,23 +145,19 @@ fn start(
     workers: usize,
     all_there: bool,
     gate: &Gate,
-    clock: &dyn Clock,
+    watch: &mut dyn Watch,
 ) -> Option<u64> {
     let ready = (0..workers)
         .filter(|_| matches!(news.recv(), Ok(News::Ready)))
         .count();
-    let start_ns = (all_there && ready == workers).then(|| clock.now_ns());
+    let all_ready = all_there && ready == workers;
+    let start_ns = all_ready.then(|| watch.start_ns()).flatten();
     gate.open(start_ns);
     start_ns
 }
 
-/// Asks the observer at each tick until all workers have ended.
-fn watch(
-    news: &Receiver<News>,
-    control: Control<'_>,
-    start_ns: u64,
-    ask: &mut dyn FnMut(u64, u64) -> bool,
-) {
+/// Asks at each tick until all workers have ended.
+fn await_end(news: &Receiver<News>, control: Control<'_>, start_ns: u64, watch: &mut dyn Watch) {
     let mut ended = 0;
     while ended < control.counters.len() {
         match news.recv_timeout(TICK) {
@@ -161,11 +165,19 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 let operations = control.counters.iter().map(Counter::operations).sum();
-                if !ask(operations, control.clock.now_ns().saturating_sub(start_ns)) {
+                let elapsed_ns = control.clock.now_ns().saturating_sub(start_ns);
+                if !watch.goes_on(operations, elapsed_ns) {
                     control.cancel.store(true, Ordering::Relaxed);
                 }
             }
         }
+    }
+}
+
+/// Never too early.
+fn wait_until(clock: &dyn Clock, start_ns: u64) {
+    while let Some(left_ns) = start_ns.checked_sub(clock.now_ns()).filter(|&ns| ns > 0) {
+        std::thread::sleep(Duration::from_nanos(left_ns));
     }
 }
 
@@ -202,6 +214,7 @@ fn work<'a>(
     let Some(start_ns) = gate.wait() else {
         return Err(FilesError::Cancelled);
     };
+    wait_until(control.clock, start_ns);
     let result = worker.run(start_ns);
     if result.is_err() {
         control.cancel.store(true, Ordering::Relaxed);

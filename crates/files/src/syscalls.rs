@@ -5,6 +5,7 @@
 //! calls (EINTR) are retried here; everything else goes up as an errno.
 
 use std::ffi::CString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -145,16 +146,17 @@ impl Descriptor {
         }
     }
 
-    /// Bytes of the file's first `size_bytes` that are in the page cache, by mincore(2).
-    pub fn resident_bytes(&self, size_bytes: u64) -> Called<u64> {
+    /// Of `bytes` of the file, those in the page cache, by mincore(2): whole pages, so of a range
+    /// that begins or ends within one a little more.
+    pub fn resident_bytes(&self, bytes: Range<u64>) -> Called<u64> {
         let page = page_bytes();
-        let (mut offset, mut resident) = (0, 0);
-        while offset < size_bytes {
-            let length = (size_bytes - offset).min(MAPPED_AT_ONCE_BYTES);
+        let (mut offset, mut resident) = (bytes.start / page * page, 0);
+        while offset < bytes.end {
+            let length = (bytes.end - offset).min(MAPPED_AT_ONCE_BYTES);
             resident += self.resident_pages(offset, length, page)? * page;
             offset += length;
         }
-        Ok(resident.min(size_bytes))
+        Ok(resident.min(bytes.end - bytes.start))
     }
 
     fn resident_pages(&self, offset: u64, length: u64, page: u64) -> Called<u64> {
@@ -162,7 +164,7 @@ impl Descriptor {
         let (none, fd) = (std::ptr::null_mut(), self.0);
         let (prot, share) = (libc::PROT_NONE, libc::MAP_SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice touches no other memory; with
-        // PROT_NONE nobody reads through it. offset is a multiple of MAPPED_AT_ONCE_BYTES.
+        // PROT_NONE nobody reads through it. offset is a multiple of the page size.
         let map = unsafe { libc::mmap(none, length, prot, share, fd, offset.cast_signed()) };
         if map == libc::MAP_FAILED {
             return Err(Errno::last());

@@ -56,13 +56,24 @@ pub struct Shared<'a> {
     pub paths: &'a [PathBuf],
     pub content: &'a Content,
     pub step: Step,
+    /// Of this process.
     pub threads: u64,
+}
+
+impl Shared<'_> {
+    /// Of all processes: how many workers there are, and which one is number `index` here.
+    fn among_all(&self, index: u64) -> (u64, u64) {
+        let first = self.plan.process() * self.threads;
+        (self.plan.processes() * self.threads, first + index)
+    }
 }
 
 /// What a worker hands over.
 pub struct Report<'a> {
     pub meter: Meter<'a>,
     pub stop: Stop,
+    /// When it really began.
+    pub began_ns: u64,
     pub end_ns: u64,
     pub data_end_ns: u64,
     pub usage: ThreadUsage,
@@ -143,6 +154,7 @@ impl<'a> Worker<'a> {
             Step::Fill => None,
         };
         self.meter.begin(start_ns, limit_ns);
+        let began_ns = self.meter.last_ns();
         let stop = match self.shared.step {
             Step::Fill => self.fill(),
             Step::Phase(Phase::CharWrite | Phase::BlockWrite) => self.write_in_order(),
@@ -165,12 +177,18 @@ impl<'a> Worker<'a> {
         Ok(Report {
             meter,
             stop,
+            began_ns,
             end_ns,
             data_end_ns,
             usage,
             final_syncs,
             final_sync_ns,
         })
+    }
+
+    /// Its number among the workers of all processes.
+    pub fn number(&self) -> u64 {
+        self.shared.among_all(self.index).1
     }
 
     /// Operations this worker was asked for.
@@ -182,7 +200,8 @@ impl<'a> Worker<'a> {
             }
             Step::Phase(_) | Step::Fill => return self.range.end - self.range.start,
         };
-        let mine = part(total, self.shared.threads, self.index);
+        let (workers, me) = self.shared.among_all(self.index);
+        let mine = part(total, workers, me);
         mine.end - mine.start
     }
 

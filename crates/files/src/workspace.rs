@@ -1,4 +1,7 @@
 //! The files on the target: made in a directory of their own, removed whatever happens.
+//!
+//! Of several processes of one run each has a directory with its own files. Where they share files
+//! there is one directory, which the first process makes and removes.
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +17,8 @@ use crate::syscalls::{Descriptor, Errno, SyncCall, available_bytes};
 pub struct Workspace {
     directory: PathBuf,
     paths: Vec<PathBuf>,
+    /// Those that this process makes: of `paths`.
+    made: std::ops::Range<usize>,
     keep: bool,
 }
 
@@ -36,29 +41,62 @@ impl Workspace {
             path: &plan.directory,
             direct: false,
         };
+        let made = match (plan.shared, plan.process()) {
+            (false, _) => plan.layout().own_files(),
+            (true, 0) => 0..plan.files,
+            (true, _) => 0..0,
+        };
+        let needed_bytes = made
+            .clone()
+            .map(|file| plan.layout().file_bytes(file))
+            .sum();
         let available = available_bytes(&plan.directory);
         let available = available.map_err(|errno| blame.error("statvfs", None, errno))?;
-        if available.is_some_and(|bytes| bytes < plan.size_bytes) {
+        if available.is_some_and(|bytes| bytes < needed_bytes) {
             return Err(FilesError::TooSmall {
                 path: plan.directory.clone(),
                 available_bytes: available.unwrap_or(0),
-                needed_bytes: plan.size_bytes,
+                needed_bytes,
             });
         }
         // Process and time make a name that no other run has; mkdir fails if one has it after all.
         let (process, now_ns) = (std::process::id(), measure::MonotonicClock.now_ns());
-        let directory = plan
-            .directory
-            .join(format!("nfslab-files-{process}-{now_ns:x}"));
-        std::fs::create_dir(&directory)
-            .map_err(|error| blame.error("mkdir", None, errno_of(&error)))?;
+        let name = match &plan.part {
+            Some(part) if plan.shared => part.folder.clone(),
+            Some(part) => format!("{}-{}", part.folder, part.index),
+            None => format!("nfslab-files-{process}-{now_ns:x}"),
+        };
+        let directory = plan.directory.join(name);
+        if !made.is_empty() {
+            std::fs::create_dir(&directory)
+                .map_err(|error| blame.error("mkdir", None, errno_of(&error)))?;
+        }
         let paths = (0..plan.files)
             .map(|file| directory.join(format!("file{file:05}")))
             .collect();
+        let number = |file: u64| usize::try_from(file).unwrap_or(usize::MAX);
         Ok(Self {
             directory,
             paths,
-            keep: plan.keep,
+            made: number(made.start)..number(made.end),
+            keep: plan.keep || made.is_empty(),
+        })
+    }
+
+    /// Whether the directory is there, when whoever makes it has done so.
+    ///
+    /// An NFS client may believe for a while that a name that it was not told of is not there. To
+    /// list the folder makes it ask.
+    pub fn look(&self) -> Result<(), FilesError> {
+        let above = self.directory.parent().unwrap_or(&self.directory);
+        let is_there = std::fs::read_dir(above).is_ok_and(|mut entries| {
+            entries.any(|one| one.is_ok_and(|one| one.path() == self.directory))
+        });
+        if is_there && self.directory.is_dir() {
+            return Ok(());
+        }
+        Err(FilesError::NotShared {
+            path: self.directory.clone(),
         })
     }
 
@@ -72,11 +110,14 @@ impl Workspace {
         &self.paths
     }
 
-    /// Replaces all files by new, empty ones.
+    /// Replaces all files that this process makes by new, empty ones.
     ///
     /// Files and directory are synced, so that the file system is done with freeing the old blocks
     /// before the next phase is timed.
     pub fn renew(&self, step: &'static str) -> Result<(), FilesError> {
+        if self.made.is_empty() {
+            return Ok(());
+        }
         self.unlink().map_err(|(path, error)| {
             Blame {
                 step,
@@ -86,7 +127,7 @@ impl Workspace {
             .error("unlink", None, errno_of(&error))
         })?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-        for path in &self.paths {
+        for path in &self.paths[self.made.clone()] {
             let blame = Blame {
                 step,
                 path,
@@ -112,7 +153,8 @@ impl Workspace {
         }
     }
 
-    /// Asks the kernel to forget the files' pages if `drop_asked`, then looks what it still has.
+    /// Asks the kernel to forget the pages of the process's files if `drop_asked`, then looks what
+    /// it still has of its blocks.
     pub fn settle_cache(
         &self,
         step: &'static str,
@@ -120,7 +162,8 @@ impl Workspace {
         drop_asked: bool,
     ) -> Result<CacheState, FilesError> {
         let (mut resident, mut size_bytes) = (Some(0), 0);
-        for (number, path) in (0..).zip(&self.paths) {
+        for segment in layout.segments(layout.own()) {
+            let path = &self.paths[usize::try_from(segment.file).unwrap_or(usize::MAX)];
             let blame = Blame {
                 step,
                 path,
@@ -133,9 +176,10 @@ impl Workspace {
                 file.sync(SyncCall::Fsync).map_err(fail("fsync"))?;
                 file.drop_cache().map_err(fail("posix_fadvise"))?;
             }
-            let bytes = layout.file_bytes(number);
+            let bytes = layout.segment_bytes(&segment);
             size_bytes += bytes;
-            let in_cache = file.resident_bytes(bytes).ok();
+            let range = segment.offset..segment.offset + bytes;
+            let in_cache = file.resident_bytes(range).ok();
             resident = resident.zip(in_cache).map(|(sum, bytes)| sum + bytes);
             file.close().map_err(fail("close"))?;
         }
@@ -147,7 +191,7 @@ impl Workspace {
     }
 
     fn unlink(&self) -> Result<(), (PathBuf, std::io::Error)> {
-        for path in &self.paths {
+        for path in &self.paths[self.made.clone()] {
             match std::fs::remove_file(path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     return Err((path.clone(), error));

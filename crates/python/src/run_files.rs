@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use files::{Config, Failure, FilesError, Observer, Outcome, Progress, SCHEMA};
+use files::{Config, Failure, FilesError, Meeting, Observer, Outcome, Progress, SCHEMA};
 use measure::MonotonicClock;
 use pyo3::prelude::*;
 use serde::Serialize;
@@ -22,26 +22,45 @@ struct Document<'a> {
 }
 
 /// Asks Python between two operations: signals first, then the callback.
-impl Observer for Callback {
+struct Asks {
+    progress: Callback,
+    meet: Callback,
+}
+
+impl Observer for Asks {
     fn tick(&mut self, progress: &Progress) -> bool {
-        self.goes_on(|py, callback| {
+        self.progress.goes_on(|py, callback| {
             let text = serde_json::to_string(progress).unwrap_or_default();
             callback.call1(py, (text,)).map(|_| true)
         })
+    }
+
+    fn meet(&mut self, meeting: &Meeting) -> Option<u64> {
+        let mut at_ns = 0;
+        let met = self.meet.goes_on(|py, callback| {
+            let (gate, phase) = (meeting.gate, meeting.phase.name());
+            at_ns = callback.call1(py, (gate, phase))?.extract(py)?;
+            Ok(true)
+        });
+        met.then_some(at_ns)
     }
 }
 
 /// Runs the file workload; JSON in, JSON out.
 #[pyfunction]
-#[pyo3(signature = (config_json, progress = None))]
+#[pyo3(signature = (config_json, progress = None, meet = None))]
 pub fn run_files(
     py: Python<'_>,
     config_json: &str,
     progress: Option<Py<PyAny>>,
+    meet: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let config: Config = serde_json::from_str(config_json).map_err(|error| bad_json(py, &error))?;
-    let mut observer = Callback::new(progress);
-    let result = py.detach(|| files::run(config, &MonotonicClock, &mut observer));
+    let (progress, meet) = (Callback::new(progress), Callback::new(meet));
+    let mut asks = Asks { progress, meet };
+    let result = py.detach(|| files::run(config, &MonotonicClock, &mut asks));
+    let mut observer = asks.progress;
+    observer.raised = observer.raised.or(asks.meet.raised);
     let outcome = observer.outcome(result, |failure| to_python(py, &failure))?;
     to_json(py, &outcome)
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
+import json
 import socket
+import subprocess
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from nfslab.captures.tool import EVERY_INTERFACE, FRAGMENTS, LOOPBACK, NFS_PORTS
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 NFS_FILE_SYSTEMS = frozenset({"nfs", "nfs4", OUR_FILE_SYSTEM})
 PORT_OPTIONS: Final = ("port", "mountport")
+IP_LIMIT_S: Final = 10.0
 DISCARD_PORT = 9
 """Any port: nothing is sent, the kernel is only asked for its route."""
 
@@ -44,6 +47,18 @@ def server_of(
     known = [int(effective.get(name) or 0) for name in PORT_OPTIONS]
     ours = filesystem == OUR_FILE_SYSTEM and all(known)
     return Server(address, tuple(dict.fromkeys(known)) if ours else ())
+
+
+def server_at(source: str, options: Sequence[str]) -> Server:
+    """The server of an export that is not mounted; `options` of nfs(5), its ports among them.
+
+    >>> server_at("[::1]:/e", ["port=4711", "mountport=4712", "rw"])
+    Server(address='::1', ports=(4711, 4712))
+    """
+    named = dict(one.split("=", 1) for one in options if "=" in one)
+    known = [int(named.get(name) or 0) for name in PORT_OPTIONS]
+    address = source.rpartition(":/")[0].strip("[]")
+    return Server(address, tuple(dict.fromkeys(known)) if all(known) else ())
 
 
 def nfs_server(filesystem: str, source: str, options: str) -> str | None:
@@ -91,6 +106,19 @@ def interface_for(servers: Sequence[str]) -> str:
     if servers and all(is_local(server) for server in servers):
         return LOOPBACK
     return EVERY_INTERFACE
+
+
+def interface_of(address: str) -> str:
+    """Where packets to this address of ours come in: its interface, else all at once."""
+    if ipaddress.ip_address(address).is_loopback:
+        return LOOPBACK
+    try:
+        words = ["ip", "-json", "address", "show", "to", address]
+        said = subprocess.run(words, capture_output=True, check=True, timeout=IP_LIMIT_S).stdout
+        (found,) = {str(one["ifname"]) for one in json.loads(said or b"[]") if "ifname" in one}
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return EVERY_INTERFACE
+    return found
 
 
 def is_local(server: str) -> bool:

@@ -36,6 +36,7 @@ from nfslab.results.durable import to_json, write_durably
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from nfslab.experiment.load_hosts import LoadHosts
     from nfslab.offered.plans import Point
 
 EMBEDDED: Final = ("memory", "null")
@@ -54,6 +55,7 @@ Examples:
   nfslab sfs filer:/vol/scratch --find 'p99<20ms' --precision 5%
   nfslab sfs filer:/vol/scratch --load 1k..8k:1k --html load.html
   nfslab sfs filer:/vol/scratch --load 200k --generators 4
+  nfslab sfs filer:/vol/scratch --find mean<10ms --hosts 4 --cluster tls://prime:8786
   nfslab sfs null --load 50k --files 1000 --time 5s
 
 \b
@@ -98,6 +100,13 @@ it smaller, and less like the published one. It is made once, reused, and left t
     help="Threads of a generator process. [one a mount]")  # fmt: skip
 @click.option("--generators", type=click.IntRange(1, 256), default=1, show_default=True,
     metavar="N", help="Generator processes, each with its share of the load.")  # fmt: skip
+@click.option("--hosts", metavar="N|NAMES",
+    help="Hosts that make each point together, each with --generators processes.")  # fmt: skip
+@click.option("--namespaces", is_flag=True,
+    help="--hosts are network namespaces on this machine (root), not agents on it.")  # fmt: skip
+@click.option("--cluster", metavar="ADDRESS", help="--hosts are machines of this cluster.")
+@click.option("--certificates", type=click.Path(path_type=Path), metavar="DIR",
+    help="Those of --cluster. [of nfslab cluster start]")  # fmt: skip
 @click.option("--files", type=click.IntRange(1), metavar="N", help="Files of the set.")
 @click.option("--bytes-per-op", callback=parsed(parse_size_bytes), metavar="SIZE",
     help="Bytes of the set for each operation a second.")  # fmt: skip
@@ -124,8 +133,12 @@ def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     result: dict[str, Any] = {"schema": SCHEMA, "targets": list(targets), "points": []}
     result["emulated"] = SENTENCE if is_emulated() else ""
     try:
-        with polite_kill(), _mounted(targets, asked["options"]) as mounts:
-            _measure(_points(mounts, targets, asked), asked, result)
+        with (
+            polite_kill(),
+            _hosts(asked) as hosts,
+            _mounted(targets, asked["options"], hosts) as mounts,
+        ):
+            _measure(_points(mounts, targets, asked), asked, result, hosts)
     except (KeyboardInterrupt, Interrupted):
         if result["points"]:
             _tell(result, asked["html"], as_json)
@@ -153,6 +166,15 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
         raise UsageError("memory and null stand alone", fix="give one of them, or HOST:/EXPORT...")
     if asked["calls"] is not None and (asked["find"] is not None or len(asked["ladder"]) > 1):
         raise UsageError("--calls records one load", fix="give one load with it")
+    for option in ("namespaces", "cluster"):
+        if asked[option] and asked["hosts"] is None:
+            raise UsageError(f"--{option} says what hosts are", fix="give --hosts, too")
+    if asked["namespaces"] and asked["cluster"] is not None:
+        raise UsageError("--namespaces and --cluster exclude each other", fix="give one of them")
+    if asked["hosts"] is not None and (asked["calls"] is not None or asked["prepare_only"]):
+        raise UsageError(
+            "--calls and --prepare-only are of this process", fix="leave --hosts out with them"
+        )
     if asked["calls"] is not None and asked["generators"] > 1:
         raise UsageError("--calls records one generator process", fix="leave --generators out")
     if asked["prepare_only"] and asked["ladder"] is None:
@@ -165,7 +187,25 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _mounted(targets: tuple[str, ...], options: tuple[str, ...]) -> Iterator[list[Any]]:
+def _hosts(asked: dict[str, Any]) -> Iterator[LoadHosts | None]:
+    """Those that are asked for; None: the load is made here."""
+    if asked["hosts"] is None:
+        yield None
+        return
+    from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
+
+    wanted = asked_hosts(
+        asked["hosts"], namespaces=asked["namespaces"], scheduler=asked["cluster"],
+        certificates=asked["certificates"],
+    )  # fmt: skip
+    with LoadHosts.up(wanted, asked["generators"]) as hosts:
+        yield hosts
+
+
+@contextlib.contextmanager
+def _mounted(
+    targets: tuple[str, ...], options: tuple[str, ...], hosts: LoadHosts | None
+) -> Iterator[list[Any]]:
     """The exports; an embedded server of our own for `memory` and `null`."""
     from nfslab.offered.plans import Mounted
 
@@ -184,7 +224,11 @@ def _mounted(targets: tuple[str, ...], options: tuple[str, ...]) -> Iterator[lis
     arguments += ["--size", str(EMBEDDED_BYTES)] if targets[0] == "memory" else []
     with tempfile.TemporaryDirectory() as folder, Resources("sfs") as resources:
         server = embedded_process.start(
-            arguments, Path(folder), resources, host=LocalHost(), link=Link()
+            arguments,
+            Path(folder),
+            resources,
+            host=LocalHost(),
+            link=Link() if hosts is None else hosts.link,
         )
         try:
             ports = [f"port={server.port}", f"mountport={server.mount_port}"]
@@ -230,7 +274,10 @@ def _points(
 
 
 def _measure(
-    point: Callable[[float], Point], asked: dict[str, Any], result: dict[str, Any]
+    point: Callable[[float], Point],
+    asked: dict[str, Any],
+    result: dict[str, Any],
+    hosts: LoadHosts | None,
 ) -> None:
     """All points of the ladder, or of the search, into `result`."""
     from nfslab.offered.measuring import find, measure_point, prepare_point, whole
@@ -245,7 +292,8 @@ def _measure(
                 found = prepare_point(point(rate), show)
                 result["points"].append(found)
                 return found
-            found = measure_point(point(rate), asked["calls"], show)
+            made = None if hosts is None else hosts.measured
+            found = measure_point(point(rate), asked["calls"], show, made)
             result["points"].append(found)
             _keep(whole(result), asked["out"])
             return found

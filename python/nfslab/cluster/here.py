@@ -17,6 +17,7 @@ from nfslab.cluster.base import Agent, Clocks, Cluster, Member
 from nfslab.cluster.identity import facts_here
 from nfslab.errors import RunFailed, one_line
 from nfslab.machine import children
+from nfslab.machine.resources import recover
 from nfslab.results.records import ClockRecord
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ class AgentHere(Listened):
         self._listener.join()
         self._child.leave()
         self._child.see_end()
+        if (self._child.process.returncode or 0) < 0:
+            # It was killed: what it had made is still there, and it was on this machine.
+            recover()
         self._folder.undo()
 
     def _listen(self) -> None:

@@ -24,7 +24,7 @@ from nfslab.machine.undo import NETWORK_NAMESPACES
 from nfslab.machine.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from nfslab.machine.availability import Availability
     from nfslab.machine.resources import Resources
@@ -33,9 +33,13 @@ if TYPE_CHECKING:
 class NamespacesHere(ClusterHere):
     """Members in namespaces on a bridge. `close` removes them, also when `up` failed half way."""
 
-    def __init__(self, names: Sequence[str], wire: Wire | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str], wire: Wire | None = None, *, plain: Collection[str] = ()
+    ) -> None:
+        """`plain`: names of those without the wire."""
         super().__init__([])
         self._names = names
+        self._plain = plain
         self._wire = wire or Wire()
         self._bridge = Bridge()
         self.laid: dict[str, Any] = {}
@@ -58,7 +62,8 @@ class NamespacesHere(ClusterHere):
             raise RunFailed(usable.reason, fix=usable.fix)
         free = self._bridge.up(len(self._names), resources)
         for number, (name, address) in enumerate(zip(self._names, free, strict=True)):
-            inside = self._joined(number, address, resources)
+            wire = Wire() if name in self._plain else self._wire
+            inside = self._joined(number, address, resources, wire)
             networks.prove(Link(self.link.server, address), NETWORK_NAMESPACES / inside)
             enter = ("nsenter", f"--net={NETWORK_NAMESPACES / inside}", "--")
             self._members.append(MemberHere(name, resources, address=address, before=enter))
@@ -68,11 +73,11 @@ class NamespacesHere(ClusterHere):
         self._members.clear()
         self._bridge.close()
 
-    def _joined(self, number: int, address: str, resources: Resources) -> str:
+    def _joined(self, number: int, address: str, resources: Resources, wire: Wire) -> str:
         """One namespace on the bridge; its name."""
         name, device = self._bridge.device(number, resources)
         networks.join(name, device)
         self._bridge.attach(device)
         networks.give_address(name, f"{address}/{PREFIX_BITS}")
-        self.laid = networks.lay_wire(self._wire, name, device)
+        self.laid = networks.lay_wire(wire, name, device) or self.laid
         return name

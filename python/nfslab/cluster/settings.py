@@ -25,7 +25,7 @@ from nfslab.machine.journal import state_folder
 from nfslab.machine.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from nfslab.cluster.base import Cluster
     from nfslab.cluster.certificates import Papers
@@ -71,32 +71,44 @@ class ClusterSection(BaseModel):
                 raise ValueError(f"{error.in_a_line()}; {error.fix}") from error
         return self
 
-    def chosen(self, hosts: int | list[str]) -> list[str]:
+    def chosen(self, hosts: int | list[str], apart: Sequence[str] = ()) -> list[str]:
         """Names of the first ones, or these; those of a scheduler that runs are not known yet.
 
-        UsageError: they are not among this cluster's.
+        Those `apart` are none of the first. UsageError: they are not among this cluster's.
         """
         if self.hosts is None:
-            if self.members is not None and isinstance(hosts, int) and hosts > self.members:
-                raise _too_few(hosts, self.members)
+            if self.members is not None and isinstance(hosts, int):
+                _require_so_many(hosts, self.members - len(apart))
             return hosts if isinstance(hosts, list) else []
+        if strange := [name for name in apart if name not in self.hosts]:
+            raise self._strange(strange[0])
         if isinstance(hosts, int):
-            if hosts > len(self.hosts):
-                raise _too_few(hosts, len(self.hosts))
-            return self.hosts[:hosts]
+            return _first(hosts, self.hosts, apart)
         if strange := [name for name in hosts if name not in self.hosts]:
-            raise UsageError(
-                f"{strange[0]!r} is no host of the cluster",
-                why=f"it has {', '.join(self.hosts)}",
-                fix="name it in [cluster] hosts, too, written alike",
-            )
+            raise self._strange(strange[0])
         return hosts
 
+    def _strange(self, name: str) -> UsageError:
+        return UsageError(
+            f"{name!r} is no host of the cluster",
+            why=f"it has {', '.join(self.hosts or ())}",
+            fix="name it in [cluster] hosts, too, written alike",
+        )
 
-def _too_few(asked: int, there: int) -> UsageError:
-    return UsageError(
-        f"{asked} hosts are asked for, the cluster has {there}", fix="ask for fewer, or add hosts"
-    )
+
+def _first(wanted: int, names: Sequence[str], apart: Sequence[str]) -> list[str]:
+    """The first so many of those that are not `apart`; UsageError."""
+    free = [name for name in names if name not in apart]
+    _require_so_many(wanted, len(free))
+    return free[:wanted]
+
+
+def _require_so_many(asked: int, there: int) -> None:
+    if asked > there:
+        raise UsageError(
+            f"{asked} hosts are asked for, the cluster has {there}",
+            fix="ask for fewer, or add hosts",
+        )
 
 
 def connect(section: ClusterSection) -> ClusterThere:
@@ -127,18 +139,21 @@ def connect(section: ClusterSection) -> ClusterThere:
     return cluster
 
 
-def connect_some(section: ClusterSection, hosts: int | list[str]) -> Cluster:
-    """The first so many hosts of the cluster, or these; RunFailed, UsageError."""
-    names = section.chosen(hosts)
+def connect_some(
+    section: ClusterSection, hosts: int | list[str], apart: Sequence[str] = ()
+) -> Cluster:
+    """The first so many hosts of the cluster, or these, and then those `apart`.
+
+    RunFailed, UsageError.
+    """
+    names = [*section.chosen(hosts, apart), *apart]
     if section.hosts is not None:
         return connect(section.model_copy(update={"hosts": names}))
     whole = connect(section)
     try:
         by_name = {member.name: member for member in whole.members}
         if isinstance(hosts, int):
-            if hosts > len(by_name):
-                raise _too_few(hosts, len(by_name))
-            return Some(whole, list(whole.members)[:hosts])
+            names = [*_first(hosts, list(by_name), apart), *apart]
         if missing := [name for name in names if name not in by_name]:
             raise UsageError(
                 f"{missing[0]!r} is no host of the cluster",

@@ -1,6 +1,6 @@
-"""What several client hosts saw, each for itself: a part of a kind's section for each of them.
+"""What several hosts saw, each for itself: a part of a kind's section for each of them.
 
-Facts of a client host are computed of what it sealed (hosts/NAME of the run), as of any run. They
+Facts of a host are computed of what it sealed (hosts/NAME of the run), as of any run. They
 are never mixed with those of this machine, or with each other: medians are over runs of one host.
 """
 
@@ -42,7 +42,7 @@ def found_by_host(
     made: dict[str, list[RunFacts[F]]] = {}
     problems: dict[str, list[str]] = {}
     for one in runs:
-        for host in one.run.record.client_hosts:
+        for host in one.run.record.hosts_apart:
             try:
                 part = read_part(one.run.folder, host.name)
                 sealed = SealedRun(one.run.folder / host.folder, part)
@@ -95,7 +95,7 @@ def _named(section: Section, host: str) -> Section:
     ]
     return dataclasses.replace(
         section,
-        title=f"On client host {host}",
+        title=f"On host {host}",
         anchor="",
         intro="",
         tables=tables,

@@ -30,12 +30,14 @@ EVIDENCE: dict[str, str] = {
     "rpc": "nfslab.evidence.rpc.kind:RpcEvidence",
     "mountstats": "nfslab.evidence.mountstats.kind:MountstatsEvidence",
     "nfsd": "nfslab.evidence.nfsd.kind:NfsdEvidence",
+    "wire": "nfslab.evidence.wire.kind:WireEvidence",
     "capture": "nfslab.evidence.capture.kind:CaptureEvidence",
     "system": "nfslab.evidence.system.kind:SystemEvidence",
 }
 
 COLLECTORS: dict[str, str] = {
     "capture": "nfslab.evidence.capture.collector:CaptureCollector",
+    "capture_server": "nfslab.evidence.capture.at_server:ServerCaptureCollector",
     "fsync": "nfslab.evidence.syscalls.collector:FsyncCollector",
     "mariadb": "nfslab.evidence.mariadb.collector:MariadbCollector",
     "mountstats": "nfslab.evidence.mountstats.collector:MountstatsCollector",

@@ -1,4 +1,6 @@
-"""The client hosts of one run, as the prime sees them: begun, talked to, their clocks, their end.
+"""The hosts of one run, as the prime sees them: begun, talked to, their clocks, their end.
+
+They are its client hosts and, where that is another one, the server's.
 
     members of a cluster ──> an agent on each (`in_part`) ──> ready ──> ... ──> sealed ──> fetched
 
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from nfslab.cluster.base import Agent, Member
 
 SLICE_S: Final = 0.1
+MEET_S: Final = 0.1
+"""From the word to hosts that wait for each other to the instant at which they go on."""
 
 
 @dataclass(slots=True)
@@ -47,7 +51,16 @@ class ClientHost:
     after: ClockRecord = field(default_factory=ClockRecord)
     compared: tuple[float, float] = (0.0, 0.0)
     """When, by our clock."""
+    gate: str | None = None
+    """Where it waits for the others within the timed part."""
     is_over: bool = False
+    serves: bool = False
+    """It is the server's, and no client host."""
+
+    @property
+    def said_as(self) -> str:
+        """For people."""
+        return f"{'server host' if self.serves else 'client host'} {self.name}"
 
     @property
     def name(self) -> str:
@@ -79,24 +92,46 @@ class ClientHosts:
     def __init__(self, show: Callable[[str], None], check: Callable[[], object]) -> None:
         """`show` tells a person how far they are; `check` raises to give the run up."""
         self.hosts: list[ClientHost] = []
+        """Those that make the load."""
+        self.serving: ClientHost | None = None
+        """The server's; None: this machine."""
         self._show = show
         self._check = check
+        self.told: Callable[[ClientHost, dict[str, Any]], object] = lambda _host, _state: None
+        """Called with what a host says of how far it is."""
         self._heard: queue.SimpleQueue[tuple[ClientHost, dict[str, Any]]] = queue.SimpleQueue()
 
-    def begin(self, members: Sequence[Member]) -> None:
+    @property
+    def all(self) -> list[ClientHost]:
+        """Each with an agent, the server's behind the others."""
+        return [*self.hosts, *([self.serving] if self.serving else [])]
+
+    def begin(
+        self, clients: Sequence[Member], server: Member | None = None, module: str = MODULE
+    ) -> None:
         """An agent on each, until each is ready; RunFailed."""
-        for member in members:
-            host = ClientHost(member, member.begin(MODULE))
-            self.hosts.append(host)
-            threading.Thread(target=self._listen, args=(host,), daemon=True).start()
+        for member in clients:
+            self.hosts.append(self._begun(ClientHost(member, member.begin(module))))
+        if server is not None:
+            self.serving = self._begun(ClientHost(server, server.begin(module), serves=True))
         self.await_all("ready", "ready_s")
-        for host in self.hosts:
+        for host in self.all:
             told = host.said["ready"].get("facts")
             host.facts = told if isinstance(told, dict) else {}
 
+    def _begun(self, host: ClientHost) -> ClientHost:
+        """The same, and what it says is heard."""
+        threading.Thread(target=self._listen, args=(host,), daemon=True).start()
+        return host
+
+    def forget_said(self) -> None:
+        """They begin anew."""
+        for host in self.hosts:
+            host.said.clear()
+
     def tell_all(self, name: str, **content: Any) -> None:
         """The same order to all of them."""
-        for host in self.hosts:
+        for host in self.all:
             host.agent.tell(name, **content)
 
     def await_all(
@@ -107,9 +142,10 @@ class ClientHosts:
     ) -> None:
         """Until each (or each of those) has said this; RunFailed names the one that does not.
 
-        None may be silent for longer than that of its host's patience.
+        None may be silent for longer than that of its host's patience. Where all wait for each
+        other, they go on.
         """
-        waiting = list(self.hosts if of is None else of)
+        waiting = list(self.all if of is None else of)
         while waiting := [host for host in waiting if event not in host.said]:
             self._check()
             try:
@@ -118,12 +154,16 @@ class ClientHosts:
                 pass
             else:
                 self._hear(host, said)
-            for host in self.hosts:
+                with contextlib.suppress(queue.Empty):
+                    while True:
+                        self._hear(*self._heard.get_nowait())
+            for host in self.all:
                 self._require_life(host, getattr(host.member.patience, wait))
+            self._let_meet()
 
     def compare_clocks(self, *, before: bool) -> None:
         """Of all hosts, now."""
-        for host in self.hosts:
+        for host in self.all:
             clock = host.member.clocks().monotonic
             now = time.monotonic()
             if before:
@@ -131,14 +171,39 @@ class ClientHosts:
             else:
                 host.after, host.compared = clock, (host.compared[0], now)
 
+    def _let_meet(self) -> None:
+        """Where all wait for each other, they get one instant to go on at.
+
+        RunFailed: one never comes. Clocks are compared again: they may have drifted meanwhile.
+        """
+        waiting = [host for host in self.hosts if host.gate is not None]
+        if not waiting:
+            return
+        first = waiting[0]
+        astray = [one for one in self.hosts if one.gate != first.gate and
+                  (one.gate is not None or "measured" in one.said)]  # fmt: skip
+        if astray:
+            raise RunFailed(
+                f"client host {first.name} waits for {astray[0].name} at {first.gate!r} in vain",
+                why=f"that one is at {astray[0].gate or 'its end'!r}",
+                fix="see that all have the same nfslab; if so, please report this",
+            )
+        if len(waiting) < len(self.hosts):
+            return
+        offsets = [host.member.clocks().monotonic.offset_ns for host in self.hosts]
+        common_ns = time.monotonic_ns() + round(MEET_S * 1e9)
+        for host, offset_ns in zip(self.hosts, offsets, strict=True):
+            host.gate = None
+            host.agent.tell("meet", at_ns=common_ns + offset_ns, common_ns=common_ns)
+
     def forget_silence(self) -> None:
         """From now on it is looked at anew."""
-        for host in self.hosts:
+        for host in self.all:
             host.silence_s = 0.0
 
     def fetch(self, folder: Path) -> None:
         """The working folders of those that have sealed their part, as `folder`/NAME; RunFailed."""
-        sealed = [host for host in self.hosts if "sealed" in host.said]
+        sealed = [host for host in self.all if "sealed" in host.said]
         self.await_all("ended", of=sealed)
         for host in sealed:
             host.agent.fetch(folder / host.name)
@@ -146,7 +211,7 @@ class ClientHosts:
     def fetch_failed(self, folder: Path) -> list[str]:
         """The same of those whose part failed; their names."""
         names = []
-        for host in self.hosts:
+        for host in self.all:
             if host.said.get("sealed", {}).get("status") == "failed":
                 if not host.is_over:
                     self.await_all("ended", of=[host])
@@ -156,12 +221,13 @@ class ClientHosts:
 
     def end(self) -> None:
         """None is at work any more; at once for all, since one that is stuck takes its time."""
-        ends = [threading.Thread(target=_ended, args=(host,)) for host in self.hosts]
+        ends = [threading.Thread(target=_ended, args=(host,)) for host in self.all]
         for thread in ends:
             thread.start()
         for thread in ends:
             thread.join()
         self.hosts.clear()
+        self.serving = None
 
     def _listen(self, host: ClientHost) -> None:
         while True:
@@ -184,12 +250,16 @@ class ClientHosts:
             case {"event": "ended" | "lost" as how}:
                 host.is_over = True
                 if how == "lost" or "sealed" not in host.said:
-                    raise lost(host.name, str(said.get("why", "")))
+                    raise lost(host.said_as, str(said.get("why", "")))
                 host.said["ended"] = said
             case {"event": "phase", "phase": str(phase)}:
                 self._show(f"{host.name}: {phase}")
             case {"event": "at", "gate": str(gate)}:
                 host.said[f"at {gate}"] = said
+            case {"event": "progress", "state": dict(state)}:
+                self.told(host, state)
+            case {"event": "meet", "gate": str(gate)}:
+                host.gate = gate
             case {"event": str(name)}:
                 host.said[name] = said
 
@@ -197,11 +267,11 @@ class ClientHosts:
         silent_s = time.monotonic() - host.seen
         if not host.is_over and silent_s > silence_s:
             host.silence_s = max(host.silence_s, silent_s)
-            raise lost(host.name, f"it gave no sign of life for {silent_s:.1f} s")
+            raise lost(host.said_as, f"it gave no sign of life for {silent_s:.1f} s")
 
     @staticmethod
     def _failed(host: ClientHost, what: str, why: str = "", fix: str = "") -> RunFailed:
-        return RunFailed(f"client host {host.name}: {what}", why=why, fix=fix)
+        return RunFailed(f"{host.said_as}: {what}", why=why, fix=fix)
 
 
 def _ended(host: ClientHost) -> None:
@@ -210,10 +280,10 @@ def _ended(host: ClientHost) -> None:
         host.agent.end()
 
 
-def lost(name: str, why: str) -> RunFailed:
+def lost(host: str, why: str) -> RunFailed:
     """The error for a host that is gone."""
     return RunFailed(
-        f"client host {name} was lost",
+        f"{host} was lost",
         why=why,
         fix="see what ended it there: memory, limits, the network, somebody's kill",
     )

@@ -249,13 +249,16 @@ def _client_hosts(plan: DryRun) -> list[str]:
     from nfslab.experiment.members import KINDS
 
     found: dict[str, None] = {}
-    for client in (point.setup.client for point in plan.points):
+    setups = (point.setup for point in plan.points)
+    for client, server in ((setup.client, setup.server) for setup in setups):
         if names := client.host_names:
             where = KINDS[client.host].said
             if client.kernel is not None:
                 where += f" with kernel {client.kernel}"
             each = f"{client.processes} processes on each, {len(names) * client.processes} in all"
             found[f"client hosts: {len(names)} ({', '.join(names)}), {where}; {each}"] = None
+            if server.is_elsewhere:
+                found[f"servers: on {server.host_name}, one more of them"] = None
     return [*found, ""] if found else []
 
 

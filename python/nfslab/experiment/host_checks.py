@@ -34,15 +34,22 @@ def host_checks(
 ) -> list[CheckRecord]:
     """The start, the hosts beside each other, and what each host's own checks found."""
     checks = [start_skew(records, timed_ns), alike(parts)]
-    is_prime = {one.name for one in records if one.facts.get("boot_id") == boot_id()}
-    for part in parts:
-        for check in part.record.checks:
-            theirs = check.name in OF_THE_MACHINE and part.name in is_prime
-            # The whole run bears that stamp.
-            if check.verdict in ("warning", "violation") and not theirs and check.name != STAMP:
-                message = f"{part.name}: {check.message}"
-                checks.append(check.model_copy(update={"message": message}))
+    for part, record in zip(parts, records, strict=True):
+        checks += told_by(part, record)
     return checks
+
+
+def told_by(part: HostPart, record: ClientHostRecord) -> list[CheckRecord]:
+    """What a host's own checks found to be wrong."""
+    is_prime = record.facts.get("boot_id") == boot_id()
+    return [
+        check.model_copy(update={"message": f"{part.name}: {check.message}"})
+        for check in part.record.checks
+        if check.verdict in ("warning", "violation")
+        and not (check.name in OF_THE_MACHINE and is_prime)
+        # The whole run bears that stamp.
+        and check.name != STAMP
+    ]
 
 
 def start_skew(records: Sequence[ClientHostRecord], timed_ns: int) -> CheckRecord:

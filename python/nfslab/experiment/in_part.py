@@ -1,4 +1,4 @@
-"""What an agent on a client host does: its part of one run, by the ordinary runner, sealed there.
+"""What an agent on a host does: its part of one run, by the ordinary runner, sealed there.
 
     prime (`spread_run`)                  this process, `python -m nfslab.experiment.in_part`
                                      <──  ready: `facts`
@@ -7,13 +7,16 @@
     go: "measure"                    <─>  at                prepared
                                      <──  armed             collectors watch, programs are connected
     start: `at_ns` of our clock      ──>                    the timed part
-    go: "finish"                     <─>  measured: `given_ns`, `began_ns`, `busy`
+    meet: `at_ns`, `common_ns`       <─>  meet: `gate`      in it, as often as the workload asks
+    go: "finish"                     <─>  measured: `began_ns`, `busy`, and the timed part by the
+                                          programs' account: `start_ns`, `end_ns`
                                      <──  sealed: `status`, `reason`
     clock, at any time               <─>  clock: our clocks, read at once
                                           between: phase, say, alive (twice a second); error
 
-Targets that are up on the prime's machine are taken over from it, all others are made here; of the
-collectors those run here that watch a client. What it leaves is in `runs/` of its working folder.
+Targets that are up on the server's host are taken over from it, all others are made here; of the
+collectors those run here that watch a client. An agent on the server's host, where that is not the
+prime's machine, has the other half (`serving`). What it leaves is in `runs/` of its working folder.
 Its standard input is its life: when that closes, the run is given up and taken down.
 """
 
@@ -29,13 +32,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from nfslab.context import Share, TimedPart
+from nfslab.context import Met, Share, TimedPart
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.experiment.execution import Carrying, RunExecution
 from nfslab.experiment.host_facts import facts
 from nfslab.experiment.in_guest import Asked, carry_out
 from nfslab.experiment.plan import PlannedRun
+from nfslab.experiment.serving import Serving, ServingHost
 from nfslab.experiment.setup import Point, Setup
+from nfslab.hosts.base import Link
 from nfslab.machine import agent
 from nfslab.machine.availability import Availability
 from nfslab.machine.clock_pair import clock_pair
@@ -51,6 +56,7 @@ if TYPE_CHECKING:
     from nfslab.experiment.stop import Stop
     from nfslab.hosts.base import Host
     from nfslab.machine.cpu_times import CpuTimes
+    from nfslab.machine.resources import Resources
     from nfslab.targets.base import Target
     from nfslab.workloads.base import Outcome, RunContext, Workload
 
@@ -75,9 +81,14 @@ class AskedPart(BaseModel):
     block: int
     attempt: int
     position: int
-    share: Share
+    share: Share | None
+    """None: the server's host, which has no part of the load."""
+    link: Link | None = None
+    """Of the server's host to the client hosts."""
     taken: dict[str, dict[str, Any]]
-    """Target -> what another host needs to use what is up on the prime's machine."""
+    """Target -> what another host needs to use what is up on the server's."""
+    served: dict[str, Any] | None = None
+    """What the workload's own server on the prime's machine is, where it has one."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
     made: dict[str, Any] = {}
@@ -146,6 +157,7 @@ class Prime:
         lines = agent.Lines(LINE_BYTES_MAX)
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
         known |= {"start": frozenset({"at_ns"}), "clock": frozenset()}
+        known["meet"] = frozenset({"at_ns", "common_ns"})
         while heard := os.read(agent.STDIN, agent.READ_BYTES):
             for line in lines.feed(heard):
                 told = agent.command_of(line or b"", known, "Please report this.")
@@ -174,16 +186,21 @@ class CommonStart(TimedPart):
 
     def __init__(self, clock: Callable[[], int], prime: Prime, check: Callable[[], object]) -> None:
         super().__init__(clock)
-        self.given_ns: int | None = None
         self.cpu_before: CpuTimes | None = None
         self._prime = prime
         self._check = check
 
     def _given(self) -> int:
         self._prime.say("armed")
-        self.given_ns = int(self._prime.order("start", self._check)["at_ns"])
+        given_ns = int(self._prime.order("start", self._check)["at_ns"])
         self.cpu_before = read_cpu_times()
-        return self.given_ns
+        return given_ns
+
+    def meet(self, gate: str) -> Met:
+        """The prime gives the instant, when all hosts are there."""
+        self._prime.say("meet", gate=gate)
+        told = self._prime.order("meet", self._check)
+        return Met(int(told["at_ns"]), int(told["common_ns"]))
 
 
 class PartOfWorkload(ByAnother):
@@ -215,8 +232,9 @@ class PartOfWorkload(ByAnother):
             busy = (after.busy_ticks - timed.cpu_before.busy_ticks) / max(whole, 1)
         self._prime.say(
             "measured",
-            given_ns=timed.given_ns,
             began_ns=timed.began_ns,
+            start_ns=timed.start_ns,
+            end_ns=timed.end_ns,
             busy=busy,
         )
         self._prime.order("go", context.remaining_s)
@@ -233,8 +251,14 @@ class PartExecution(RunExecution):
         self._asked = asked
         self._prime = prime
         self._share = asked.share
-        self._workload = PartOfWorkload(self._workload, prime)
+        self._workload = PartOfWorkload(self._made_here(self._workload), prime)
+        if asked.served is not None:
+            self._workload.taken(asked.served)
         prime.stops(carrying.stop)
+
+    def _made_here(self, workload: Workload) -> Workload:
+        """What this half makes of it."""
+        return workload
 
     def _require_here(self) -> None:
         """The workload; targets say it themselves when they come up."""
@@ -242,7 +266,9 @@ class PartExecution(RunExecution):
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
 
-    def _target(self, setup: TargetSetup) -> Target:
+    def _target(self, setup: TargetSetup) -> Target | None:
+        if self._asked.served is not None:
+            return None  # the server's, where that is
         target = setup.make()
         if (told := self._asked.taken.get(setup.name)) is not None:
             target.taken(told)
@@ -264,6 +290,26 @@ class PartExecution(RunExecution):
         super()._start_watching(context)
 
 
+class ServingExecution(PartExecution):
+    """What others use in a run, on a host of its own (`serving`)."""
+
+    def _made_here(self, workload: Workload) -> Workload:
+        return Serving(workload, self._prime)
+
+    def _files_host(self) -> Host:
+        assert self._asked.link is not None
+        return ServingHost(self._asked.link)
+
+    def _target(self, setup: TargetSetup) -> Target | None:
+        target = setup.make()
+        return target if target.for_others() else None
+
+    def _bring_up(self, resources: Resources) -> None:
+        super()._bring_up(resources)
+        taken = {place.target: target.handed_on(place) for target, place in self._up}
+        self._prime.say("serves", taken=taken)
+
+
 def main() -> int:
     """The exit code: 0 sealed, 1 an error was said, 3 nobody is there."""
     os.environ["NFSLAB_TURN"] = ""  # the prime has the turn
@@ -277,8 +323,10 @@ def main() -> int:
 
             recover()
 
+        half = ServingExecution if asked.link is not None else PartExecution
+
         def execution(carrying: Carrying, run: PlannedRun, position: int) -> RunExecution:
-            return PartExecution(carrying, run, position, asked, prime)
+            return half(carrying, run, position, asked, prime)
 
         Path(RUNS).mkdir()
         what = Asked(asked.record, asked.run(), asked.position, None, asked.commit)

@@ -1,10 +1,10 @@
-"""The machines that client hosts are, and how they reach servers of this one."""
+"""The machines that client hosts and the server's host are, and how they reach each other."""
 
 from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from nfslab.errors import RunFailed
 from nfslab.experiment.guest_section import VM
@@ -15,14 +15,31 @@ from nfslab.machine.addresses import address_towards
 from nfslab.machine.availability import Availability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from nfslab.cluster.base import Cluster
+    from nfslab.cluster.base import Cluster, Member
     from nfslab.cluster.guests import GuestsHere
     from nfslab.cluster.namespaces import NamespacesHere
+    from nfslab.cluster.settings import ClusterSection
     from nfslab.experiment.guest_run import Kernels
-    from nfslab.experiment.setup import Setup
+    from nfslab.experiment.sections import Client, Server
     from nfslab.machine.resources import Resources
+
+
+class Asked(Protocol):
+    """Sections of an experiment file, or the like of them."""
+
+    @property
+    def client(self) -> Client:
+        """Which client hosts."""
+
+    @property
+    def server(self) -> Server:
+        """Which server's host."""
+
+    @property
+    def cluster(self) -> ClusterSection | None:
+        """Their machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +47,57 @@ class Kind:
     """What client hosts may be."""
 
     said: str
-    connect: Callable[[Setup, Resources, Kernels], tuple[Cluster, Link]]
-    """They, and the way between them and servers of this machine; RunFailed, UsageError."""
-    available: Callable[[Setup], Availability]
+    connect: Callable[[Asked, Resources, Kernels], tuple[Cluster, Link]]
+    """They, then the server's host where that is another one, and the way between them and this
+    machine; RunFailed, UsageError."""
+    available: Callable[[Asked], Availability]
     is_here: bool = True
     """Their limits, files and programs are this machine's."""
 
 
-def members_of(setup: Setup, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
-    """The hosts that `[client]` asks for, and the way between them and this one; RunFailed."""
-    return KINDS[setup.client.host].connect(setup, resources, kernels)
+@dataclass(frozen=True, slots=True)
+class Members:
+    """The hosts of a run; to close the cluster ends them."""
+
+    cluster: Cluster
+    clients: Sequence[Member]
+    server: Member | None
+    """None: this machine."""
+    link: Link
+    """Of the servers: their address, and all clients'."""
 
 
-def _agents_here(setup: Setup, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
+def members_of(asked: Asked, resources: Resources, kernels: Kernels | None = None) -> Members:
+    """The hosts that `[client]` and `[server]` ask for, and the way between them; RunFailed.
+
+    `kernels`: those of guests, where there are some."""
+    cluster, link = KINDS[asked.client.host].connect(asked, resources, kernels or {})
+    members = list(cluster.members)
+    if not asked.server.is_elsewhere:
+        return Members(cluster, members, None, link)
+    *clients, server = members
+    around = network_of([member.address for member in clients])
+    return Members(cluster, clients, server, Link(server.address, around))
+
+
+def _servers(asked: Asked) -> list[str]:
+    """The server's host, where it is none of ours."""
+    return [asked.server.host_name] if asked.server.is_elsewhere else []
+
+
+def _agents_here(asked: Asked, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.here import ClusterHere, MemberHere
 
-    names = setup.client.host_names
+    names = asked.client.host_names
     return ClusterHere([MemberHere(name, resources) for name in names]), Link()
 
 
-def _namespaces(setup: Setup, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
+def _namespaces(asked: Asked, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.namespaces import NamespacesHere
 
-    return _up(NamespacesHere(setup.client.host_names, setup.client.wire), resources)
+    servers = _servers(asked)
+    names, wire = [*asked.client.host_names, *servers], asked.client.wire
+    return _up(NamespacesHere(names, wire, plain=servers), resources)
 
 
 def _up(cluster: NamespacesHere | GuestsHere, resources: Resources) -> tuple[Cluster, Link]:
@@ -65,39 +110,39 @@ def _up(cluster: NamespacesHere | GuestsHere, resources: Resources) -> tuple[Clu
     return cluster, cluster.link
 
 
-def _namespaces_can_be(setup: Setup) -> Availability:
+def _namespaces_can_be(asked: Asked) -> Availability:
     from nfslab.cluster.namespaces import NamespacesHere
 
-    return NamespacesHere.available(setup.client.wire)
+    return NamespacesHere.available(asked.client.wire)
 
 
-def _guests(setup: Setup, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
+def _guests(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.guests import GuestsHere, Made
 
-    client = setup.client
-    asked = client.asked_kernel
-    assert asked is not None
-    made = Made(asked[0], kernels[asked], client.size)
+    client = asked.client
+    kernel = client.asked_kernel
+    assert kernel is not None
+    made = Made(kernel[0], kernels[kernel], client.size)
     return _up(GuestsHere(client.host_names, made), resources)
 
 
-def _guests_can_be(setup: Setup) -> Availability:
+def _guests_can_be(asked: Asked) -> Availability:
     from nfslab.cluster.guests import require_guests
     from nfslab.vm import kernel as kernel_files
 
-    client = setup.client
+    client = asked.client
     require_guests(client.size)
     kernel_files.require(client.kernel or "", client.modules)
     return Availability(True)
 
 
 def _machines(
-    setup: Setup, _resources: Resources | None = None, _kernels: Kernels | None = None
+    asked: Asked, _resources: Resources | None = None, _kernels: Kernels | None = None
 ) -> tuple[Cluster, Link]:
     from nfslab.cluster.settings import connect_some
 
-    assert setup.cluster is not None
-    cluster = connect_some(setup.cluster, setup.client.hosts or 0)
+    assert asked.cluster is not None
+    cluster = connect_some(asked.cluster, asked.client.hosts or 0, _servers(asked))
     try:
         return cluster, link_to([member.address for member in cluster.members])
     except BaseException:
@@ -105,9 +150,9 @@ def _machines(
         raise
 
 
-def _machines_are_there(setup: Setup) -> Availability:
+def _machines_are_there(asked: Asked) -> Availability:
     """With the same nfslab; they are left again."""
-    cluster, _ = _machines(setup)
+    cluster, _ = _machines(asked)
     cluster.close()
     return Availability(True)
 
@@ -130,11 +175,16 @@ def link_to(addresses: list[str]) -> Link:
             why=", ".join(f"{there} as {here}" for here, there in ours.items()),
             fix="use hosts of one network: a server listens on one address",
         )
+    return Link(next(iter(ours)), network_of(addresses))
+
+
+def network_of(addresses: Sequence[str]) -> str:
+    """The smallest network that has them all; of one address that address."""
     networks = [ipaddress.ip_network(address) for address in addresses]
     around = networks[0]
     while not all(one.subnet_of(around) for one in networks):  # type: ignore[arg-type]
         around = around.supernet()
-    return Link(next(iter(ours)), addresses[0] if len(set(addresses)) == 1 else str(around))
+    return addresses[0] if len(set(addresses)) == 1 else str(around)
 
 
 def _towards(address: str) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 
 from nfslab.experiment.explain import field_type
-from nfslab.experiment.sections import Client, Limits, Machine
+from nfslab.experiment.sections import Client, Limits, Machine, Server
 from nfslab.plugins import nearest
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Catalogue:
         sections |= {("targets", name): model for name, model in self.targets.items()}
         sections |= {("collectors", name): model for name, model in self.collectors.items()}
         sections[("client",)] = Client
+        sections[("server",)] = Server
         sections[("machine",)] = Machine
         return sections
 

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import UsageError
 from nfslab.experiment.explain import shown, validate
+from nfslab.experiment.guest_section import VM
 from nfslab.experiment.identity import canonical
 from nfslab.experiment.parameters import Catalogue, complete_paths, get, put
-from nfslab.experiment.sections import CLUSTER, OF_A_POINT, Client, Limits, Machine
+from nfslab.experiment.sections import CLUSTER, OF_A_POINT, Client, Limits, Machine, Server
 from nfslab.experiment.setup import (
     Axis,
     CollectorSetup,
@@ -65,6 +66,7 @@ class PointReader:
         tree = self._tree(levels)
         limits = self._validated(("limits",), Limits, tree, levels)
         client = self._validated(("client",), Client, tree, levels)
+        server = self._validated(("server",), Server, tree, levels)
         machine = self._validated(("machine",), Machine, tree, levels)
         cluster = self._cluster(tree, levels)
         targets = {
@@ -78,12 +80,13 @@ class PointReader:
         workload = None
         if self.catalogue.workload is not None:
             workload = self._validated(("workload",), self.catalogue.workload, tree, levels)
-        parts = [limits, client, machine, *targets.values(), *collectors.values()]
+        parts = [limits, client, server, machine, *targets.values(), *collectors.values()]
         if workload is None or any(part is None for part in parts):
             return None
         setup = Setup(
             limits=limits,
             client=client,
+            server=server,
             machine=machine,
             cluster=cluster,
             targets={n: TargetSetup(n, self.kinds[n], p) for n, p in targets.items()},
@@ -91,7 +94,7 @@ class PointReader:
             collectors={n: CollectorSetup(n, p) for n, p in collectors.items()},
         )
         sound = self._roles_are_targets(setup, levels) and self._hosts_are_there(setup)
-        return setup if sound else None
+        return setup if sound and self._server_is_there(setup) else None
 
     def settings(self, levels: Levels, setup: Setup) -> dict[str, Any]:
         """Parameter -> value as understood, for every parameter that an axis sets."""
@@ -132,7 +135,8 @@ class PointReader:
             if isinstance(self.source.tree.get(key), dict)
         }
         if CLUSTER in tree:
-            tree.setdefault("client", {}).setdefault("host", CLUSTER)
+            for one in {"client", "server"} & {"client", *tree}:
+                tree.setdefault(one, {}).setdefault("host", CLUSTER)
         for axis, level in zip(self.axes, levels, strict=True):
             for path, value in zip(axis.parameters, axis.raw[level], strict=True):
                 put(tree, path, copy.deepcopy(value))
@@ -157,11 +161,34 @@ class PointReader:
             self.problems.add(("client", "host"), "there is no section [cluster]", fix)
             return False
         try:
-            cluster.chosen(client.hosts or 0)
+            apart = [setup.server.host_name] if setup.server.host == CLUSTER else []
+            cluster.chosen(client.hosts or 0, apart)
         except UsageError as error:
             self.problems.add(("client", "hosts"), error.in_a_line(": "), error.fix)
             return False
         return True
+
+    def _server_is_there(self, setup: Setup) -> bool:
+        """Is a server's host one that the client hosts can reach?"""
+        server, client = setup.server, setup.client
+        if not server.is_elsewhere:
+            return True
+        what, fix, where = "", "", ("server", "host")
+        if server.host == VM:
+            what = "no server is in a virtual machine of its own"
+            fix = "leave [server] out: with clients in guests it is on this machine"
+        elif client.hosts is None:
+            what = "a server on a host of its own is used by client hosts, and there are none"
+            fix = "give [client] hosts, too: one is enough"
+        elif client.host != server.host:
+            what = f"the client hosts are of another kind ({client.host})"
+            fix = f'let [client] host be "{server.host}", too'
+        elif server.host_name in client.host_names:
+            what = f"{server.host_name!r} is a client host, too, and would compete with itself"
+            fix, where = "name another one", ("server", "name")
+        if what:
+            self.problems.add(where, what, fix)
+        return not what
 
     def _validated(
         self, section: tuple[str, ...], model: type[BaseModel], tree: Tree, levels: Levels

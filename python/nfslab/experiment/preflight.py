@@ -89,7 +89,9 @@ def _hosts_are_others(setup: Setup) -> bool:
 
 def _watches_here(setup: Setup, collector: CollectorSetup) -> bool:
     """Is anything of a collector's work done on this machine?"""
-    return not _hosts_are_others(setup) or collector.side() == "server" or collector.of_machine()
+    if collector.side() == "server":
+        return not setup.server.is_elsewhere
+    return not _hosts_are_others(setup) or collector.of_machine()
 
 
 def _target_here(setup: Setup, target: TargetSetup) -> Availability:
@@ -168,6 +170,8 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         found.extend(asked[part, key])
 
     for name, target in setup.used_targets().items():
+        if _is_elsewhere(setup, target):
+            continue  # the server's host says it when it comes up
         target_key = (target.parameters.model_dump_json(), _hosts_are_others(setup))
         ask(f"target {name}", target_key, lambda t=target: _target_here(setup, t))  # type: ignore[misc]
     workload = setup.workload
@@ -178,7 +182,7 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     )
     host = setup.client.host
     if setup.client.hosts is not None:
-        named = f"{setup.client} {setup.cluster}"
+        named = f"{setup.client} {setup.server} {setup.cluster}"
         ask(f"client hosts ({host})", named, lambda: KINDS[host].available(setup))
     elif host != "local":
         wire = setup.client.wire
@@ -198,6 +202,11 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     return found
 
 
+def _is_elsewhere(setup: Setup, target: TargetSetup) -> bool:
+    """Is what it is on up on another machine?"""
+    return setup.server.is_elsewhere and target.make().for_others()
+
+
 def _of_client_hosts(setup: Setup) -> list[Obstacle]:
     """Can several client hosts make it together, as far as this machine knows?"""
     from nfslab.experiment.host_facts import facts, room
@@ -209,6 +218,9 @@ def _of_client_hosts(setup: Setup) -> list[Obstacle]:
     if setup.limits.memory is not None:
         reason = "limits.memory is of server and client on one machine, not of several client hosts"
         return [Obstacle(part, reason, "leave out limits.memory, or client.hosts")]
+    if setup.server.is_elsewhere and workload.has_server:
+        reason = f"the workload {workload.kind} brings up a server of its own, on this machine"
+        return [Obstacle("server host", reason, "leave out [server], which is for NFS servers")]
     answer = workload.check_hosts(len(names), client.processes)
     # Those of others are asked when they are there.
     if answer.ok and KINDS[client.host].is_here:
@@ -250,7 +262,8 @@ def _space(point: Point, result: Preflight, free: dict[Any, int | None]) -> list
         key = (name, target.parameters.model_dump_json())
         if key not in free:
             try:
-                free[key] = target.make().free_bytes()
+                there = _is_elsewhere(point.setup, target)
+                free[key] = None if there else target.make().free_bytes()
             except (Unavailable, OSError):
                 free[key] = None
         room = free[key]

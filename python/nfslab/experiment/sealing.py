@@ -55,6 +55,8 @@ class Findings:
     hosts: dict[str, HostRecord] = field(default_factory=dict)
     client_hosts: list[ClientHostRecord] = field(default_factory=list)
     """Several that made the load together."""
+    server_host: ClientHostRecord | None = None
+    """Where the servers were, if not on this machine."""
     places_there: dict[str, PlaceRecord] = field(default_factory=dict)
     """Role -> where it was on them, as the first of them told; before those of this machine."""
     page_cache: dict[str, Any] = field(default_factory=dict)
@@ -109,11 +111,12 @@ class Sealing:
         found = self.found
         setup = self.run.point.setup
         found.checks += planted_latency(setup)
-        workload = setup.resolved()["workload"]
+        workload, client = setup.resolved()["workload"], setup.client
+        processes = max(len(client.host_names), 1) * client.processes
         try:
             found.checks += validity_checks(
                 found.outcome, self.load, self.watching.evidence, found.provenance, clocks,
-                threads=max(int(workload.get("threads") or 1), 1),
+                threads=max(int(workload.get("threads") or 1), 1) * processes,
                 others_during=found.others_during,
             )  # fmt: skip
         except Exception as error:
@@ -190,6 +193,7 @@ class Sealing:
             places=places,
             hosts=found.hosts,
             client_hosts=found.client_hosts,
+            server_host=found.server_host,
             load=self.load,
             operations=found.outcome.operations if found.outcome else "",
             durability=durability,

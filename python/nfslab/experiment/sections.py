@@ -143,12 +143,16 @@ def _host(value: str) -> str:
     return value
 
 
+def _host_name(name: object) -> str:
+    if not isinstance(name, str) or not HOST_NAME.fullmatch(name):
+        raise ValueError(f'{name!r} cannot name a host: letters, digits, "@", ".", "_", "-"')
+    return name
+
+
 def _hosts(value: list[object]) -> list[object]:
     """Names of several client hosts."""
     for name in value:
-        if not isinstance(name, str) or not HOST_NAME.fullmatch(name):
-            raise ValueError(f'{name!r} cannot name a host: letters, digits, "@", ".", "_", "-"')
-        if name in THIS_MACHINE:
+        if _host_name(name) in THIS_MACHINE:
             raise ValueError(
                 f"{name!r} is this machine, where the servers are: as a client host it would "
                 "compete with them; name another one"
@@ -242,6 +246,33 @@ class Client(GuestKeys):
         return self
 
 
+class Server(Section):
+    """`[server]`: which host serves the run's NFS, with client hosts of the same kind."""
+
+    host: Annotated[str, AfterValidator(_host)] = LOCAL
+    """"local": this machine."""
+    name: Annotated[str, AfterValidator(_host_name)] = ""
+    """Which machine of the cluster; of other kinds whatever reports are to call it."""
+
+    @model_validator(mode="after")
+    def _is_named(self) -> Server:
+        if self.host == LOCAL and self.name:
+            raise ValueError("the server's host is this machine, which has a name: give host, too")
+        if self.host == CLUSTER and not self.name:
+            raise ValueError("say which machine of the cluster: name")
+        return self
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """On a host of its own."""
+        return self.host != LOCAL
+
+    @property
+    def host_name(self) -> str:
+        """Of a host of its own."""
+        return self.name or "server"
+
+
 class Machine(GuestKeys):
     """`[machine]`: each run in a virtual machine of its own; without it they are made here."""
 
@@ -274,7 +305,7 @@ class Reference(Section):
     match: dict[str, str] = Field(default_factory=dict)
 
 
-OF_A_POINT = ("limits", "client", "machine", "cluster")
+OF_A_POINT = ("limits", "client", "server", "machine", "cluster")
 """Sections without a plug-in that an axis may set."""
 SECTIONS = (
     "experiment",
@@ -285,6 +316,7 @@ SECTIONS = (
     "exclude",
     "collectors",
     "client",
+    "server",
     "machine",
     "cluster",
     "reference",

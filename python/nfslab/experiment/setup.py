@@ -15,7 +15,7 @@ from nfslab.experiment.guest_section import GUEST_KEYS
 if TYPE_CHECKING:
     from nfslab.cluster.settings import ClusterSection
     from nfslab.evidence.collector import Collector, CollectorParameters
-    from nfslab.experiment.sections import Client, Limits, Machine
+    from nfslab.experiment.sections import Client, Limits, Machine, Server
     from nfslab.targets.base import Target, TargetParameters
     from nfslab.workloads.base import Workload, WorkloadParameters
 
@@ -88,6 +88,7 @@ class Setup:
 
     limits: Limits
     client: Client
+    server: Server
     machine: Machine
     targets: dict[str, TargetSetup]
     workload: WorkloadSetup
@@ -104,9 +105,11 @@ class Setup:
         left_out = set() if several else {"hosts", "processes"}
         if self.client.kernel is None:
             left_out |= GUEST_KEYS
+        apart = self.server.is_elsewhere
         return {
             "limits": self.limits.model_dump(mode="json"),
             "client": self.client.model_dump(mode="json", exclude=left_out),
+            **({"server": self.server.model_dump(mode="json")} if apart else {}),
             **machine,
             **({"cluster": self.cluster.model_dump(mode="json")} if self.cluster else {}),
             "targets": {
@@ -131,7 +134,7 @@ class Setup:
     def of(cls, resolved: dict[str, Any]) -> Setup:
         """What `resolved` said, read again; whatever pydantic raises where it did not."""
         from nfslab.evidence.registry import collector_class
-        from nfslab.experiment.sections import Client, Limits, Machine
+        from nfslab.experiment.sections import Client, Limits, Machine, Server
         from nfslab.targets.registry import target_class
         from nfslab.workloads.registry import workload_class
 
@@ -147,6 +150,7 @@ class Setup:
         return cls(
             limits=Limits.model_validate(resolved["limits"]),
             client=Client.model_validate(resolved["client"]),
+            server=Server.model_validate(resolved.get("server", {})),
             machine=Machine.model_validate(resolved.get("machine", {})),
             targets=targets,
             workload=WorkloadSetup(kind, workload_class(kind).Parameters.model_validate(values)),

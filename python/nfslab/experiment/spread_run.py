@@ -1,12 +1,14 @@
 """One run whose load several client hosts make together; this machine is the prime.
 
-    client hosts up, an agent on each ──> servers up, here ──> targets taken over there, prepared
+    hosts up, an agent on each ──> servers up ──> targets taken over on client hosts, prepared
     (the first host, then the others) ──> all armed, clocks compared ──> one instant for all
     ──> clocks compared again ──> sealed there ──> fetched, checked ──> put together, sealed here
 
-To the ordinary runner it is a run like any other, of a workload that others do (`Spread`): servers,
-their evidence, limits and sealing are its own. What each host measured lies whole in `hosts/NAME`
-of the run's folder. A host that fails or is lost fails the run, with its name; the others end.
+To the ordinary runner it is a run like any other, of a workload that others do (`Spread`): limits
+and sealing are its own, servers and their evidence, too, unless `[server]` names a host for them
+(`serving`). What each host measured lies whole in `hosts/NAME` of the run's folder, but for the
+tables that are the run's own (`own_tables`). A host that fails or is lost fails the run, with its
+name; the others end.
 """
 
 from __future__ import annotations
@@ -14,19 +16,22 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.context import HostPart, Share
-from nfslab.errors import NfslabError
+from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.execution import RunExecution
-from nfslab.experiment.host_checks import host_checks
+from nfslab.experiment.host_checks import host_checks, told_by
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import members_of
+from nfslab.experiment.own_tables import as_host, take_tables
 from nfslab.experiment.provenance import fingerprint, source_commit
 from nfslab.experiment.sections import CLUSTER
+from nfslab.experiment.serving import ServingHost
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.availability import Availability
@@ -36,14 +41,15 @@ from nfslab.results.setup import machine_digest
 from nfslab.workloads.base import ByAnother, Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from nfslab.cluster.base import Cluster
     from nfslab.experiment.client_hosts import ClientHost
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.plan import PlannedRun
-    from nfslab.experiment.setup import TargetSetup
-    from nfslab.hosts.base import Host, Link
+    from nfslab.experiment.setup import CollectorSetup, TargetSetup
+    from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
     from nfslab.results.records import CheckRecord
     from nfslab.targets.base import Target
@@ -51,20 +57,9 @@ if TYPE_CHECKING:
 
 OF_A_HOST: Final = ("boot_id", "kernel", "cpus", "nfslab", "core", "emulated")
 """Facts of a client host that its record keeps."""
+DEATH_WAIT_S: Final = 1.0
+"""How long a dying server may take to end after a client noticed."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
-
-
-class ServingHost(LocalHost):
-    """This machine, as client hosts see it."""
-
-    def __init__(self, link: Link) -> None:
-        super().__init__()
-        self._to_them = link
-
-    @property
-    def link(self) -> Link:
-        """Our address, and theirs."""
-        return self._to_them
 
 
 class Spread(ByAnother):
@@ -81,21 +76,32 @@ class Spread(ByAnother):
         return Availability(True)
 
     def prepare(self, context: RunContext) -> None:
-        """Targets there, and what has to be made on them."""
+        """The workload's own server, here; targets there, and what has to be made on them."""
+        if self.has_server:
+            self.inner.prepare(context)
         self._execution.prepare()
 
     def measure(self, context: RunContext) -> Outcome:
         """The timed part of all hosts; what it yielded is gathered when nobody watches any more."""
-        self._execution.measure(context)
+        try:
+            self._execution.measure(context)
+        except RunFailed:
+            # What became of the server may be why a host failed.
+            self.inner.require_up(DEATH_WAIT_S)
+            raise
         return Outcome(metrics={})
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Each host has verified its part."""
-        return []
+        """Each host has verified its part; what is here is verified here."""
+        return self.inner.verify(context, outcome) if self.has_server else []
 
     def finish(self, context: RunContext) -> None:
         """Agents end before their servers: what waits for a reply that never comes takes long."""
-        self._execution.end_agents()
+        try:
+            self._execution.end_agents()
+        finally:
+            if self.has_server:
+                self.inner.finish(context)
 
 
 class SpreadExecution(RunExecution):
@@ -106,45 +112,89 @@ class SpreadExecution(RunExecution):
         self._whole = self._workload
         self._workload = Spread(self._whole, self)
         setups = self.setup.collectors
-        self._watching = Watching({n: one for n, one in setups.items() if one.side() == "server"})
+        self._watching = Watching({n: one for n, one in setups.items() if self._watches_here(one)})
         self._cluster: Cluster | None = None
-        self._clients = ClientHosts(carrying.show_phase, self._remaining_s)
+        self._clients = ClientHosts(carrying.show_phase, self._check)
         self._names: list[str] = []
         self._emulated = False
         self._start_ns = 0
+        self._zero_ns = 0
+        """t = 0 of the run's tables."""
 
     def _bring_up_hosts(self, resources: Resources) -> None:
         """The servers' host is this machine; an agent is ready on each client host."""
         self._hosts["server"] = self._hosts["client"] = LocalHost()
         with self.phase("hosts up"):
-            kernels = self.carrying.kernels
-            self._cluster, self._link = members_of(self.setup, resources, kernels)
-            self._clients.begin(self._cluster.members)
-            self._emulated = any(host.is_emulated for host in self._clients.hosts)
+            found = members_of(self.setup, resources, self.carrying.kernels)
+            self._cluster, self._link = found.cluster, found.link
+            self._clients.begin(found.clients, found.server)
+            self._emulated = any(host.is_emulated for host in self._clients.all)
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
+            addresses = tuple(host.member.address for host in self._clients.hosts)
+            self._link = replace(self._link, clients=addresses)
+            self._hosts["client"] = ServingHost(self._link)
             for host in self._clients.hosts:
                 room(host.name, host.facts, processes, self._whole.connections(processes))
 
+    def _check(self) -> None:
+        """Raises where going on makes no sense."""
+        self._remaining_s()
+        self._whole.require_up()
+
     def _files_host(self) -> Host:
-        return ServingHost(self._link)
+        return self._hosts["server" if self._whole.has_server else "client"]
 
     def _target(self, setup: TargetSetup) -> Target | None:
         target = setup.make()
-        return target if target.for_others() else None
+        if self._whole.has_server:
+            return target
+        return target if target.for_others() and self._clients.serving is None else None
+
+    def _watches_here(self, one: CollectorSetup) -> bool:
+        """Of the servers, and of what a workload's own does with its files, where they are here."""
+        if self.setup.server.is_elsewhere:
+            return False
+        return one.side() == "server" or self._whole.has_server
+
+    def _watches_there(self, one: CollectorSetup, host: ClientHost) -> bool:
+        """On a host: its side, and its machine where nobody else of the run watches that."""
+        if host.serves:
+            return one.side() == "server"
+        serving = self._clients.serving
+        is_seen = host.is_prime and (serving is None or serving.is_prime)
+        if one.of_machine() or self._whole.has_server:
+            return not is_seen and (one.of_machine() or one.side() == "client")
+        return one.side() != "server"
 
     def prepare(self) -> None:
         """Each host has its part; one makes what is shared, then the others."""
-        taken = {place.target: target.handed_on(place) for target, place in self._up}
+        has_server = self._whole.has_server
+        taken = {} if has_server else self._served()
+        served = self._whole.handed_on() if has_server else None
         for number, host in enumerate(self._clients.hosts):
-            asked = self._asked(number, host, taken)
+            asked = self._asked(number, host, taken).model_copy(update={"served": served})
             host.agent.tell("run", asked=asked.model_dump(mode="json"))
         self._clients.await_all("at prepare")
         first, *others = self._clients.hosts
         for some in ([first], others):
-            for host in some:
-                host.agent.tell("go", gate="prepare")
-            self._clients.await_all("at measure", of=some)
+            self._let_prepare(some)
+
+    def _served(self) -> dict[str, Any]:
+        """Target -> what client hosts need to use it, on whichever host it is up."""
+        if (host := self._clients.serving) is None:
+            return {place.target: target.handed_on(place) for target, place in self._up}
+        asked = self._asked(None, host, {})
+        host.agent.tell("run", asked=asked.model_dump(mode="json"))
+        self._clients.await_all("at prepare", of=[host])
+        self._let_prepare([host])
+        taken = host.said.get("serves", {}).get("taken")
+        return taken if isinstance(taken, dict) else {}
+
+    def _let_prepare(self, hosts: Sequence[ClientHost]) -> None:
+        for host in hosts:
+            host.agent.tell("go", gate="prepare")
+        self._clients.await_all("at measure", of=hosts)
 
     def measure(self, context: RunContext) -> None:
         """All armed, one instant for all; until each has had its timed part."""
@@ -153,25 +203,53 @@ class SpreadExecution(RunExecution):
         clients.await_all("armed")
         clients.compare_clocks(before=True)
         clients.forget_silence()
-        start_s = max(host.member.patience.start_s for host in clients.hosts)
+        start_s = max(host.member.patience.start_s for host in clients.all)
         self._start_ns = start_ns = time.monotonic_ns() + round(start_s * 1e9)
-        for host in clients.hosts:
+        for host in clients.all:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        with context.timed(lead_s=start_s):
-            clients.await_all("measured", "load_s")
-        context.timed.was(start_ns, time.monotonic_ns())
+        with context.timed(lead_s=start_s), self._whole.loaded():
+            clients.await_all("measured", "load_s", of=clients.hosts)
+        context.timed.was(*self._timed_part_of_all(time.monotonic_ns()))
         clients.compare_clocks(before=False)
+        if clients.serving is not None:
+            clients.serving.agent.tell("go", gate="measured")
+            clients.await_all("measured", of=[clients.serving])
+
+    @staticmethod
+    def _on_our_clock(host: ClientHost, name: str) -> int | None:
+        """Where its timed part began or ended; None: it did not say."""
+        at_ns = host.said["measured"].get(name)
+        return at_ns - host.before.offset_ns if isinstance(at_ns, int) else None
+
+    def _timed_part_of_all(self, now_ns: int) -> tuple[int, int]:
+        """From the first host's beginning to the last one's end, by their programs' account.
+
+        Evidence is put on that axis when its collectors stop, as samples are when they are merged.
+        """
+        starts, ends = (
+            [
+                at
+                for host in self._clients.hosts
+                if (at := self._on_our_clock(host, name)) is not None
+            ]
+            for name in ("start_ns", "end_ns")
+        )
+        self._zero_ns = min(starts, default=self._start_ns)
+        return self._zero_ns, max(ends, default=now_ns)
 
     def _gather(self) -> None:
         """What all hosts sealed comes home, and is put together; RunFailed."""
         context = self.found.context
         assert context is not None
         with self.phase("gather"):
-            self._clients.tell_all("go", gate="finish")
-            self._clients.await_all("sealed")
-            parts = self._fetched(context.folder)
+            clients = self._clients
+            for some in (clients.hosts, [clients.serving] if clients.serving else []):
+                for host in some:
+                    host.agent.tell("go", gate="finish")
+                clients.await_all("sealed", of=some)
+            parts, server = self._fetched(context.folder)
             outcome = self.found.outcome = self._whole.merged(context, parts)
-            self._tell_places(parts)
+            self._tell_places(parts[0], server)
             records = [self._record(host, part) for host, part in self._pairs(parts)]
             total = sum(one.operations for one in outcome.by_host.values())
             for record in records:
@@ -182,35 +260,63 @@ class SpreadExecution(RunExecution):
                     even = 1 / len(records)
                     record.planned_share = even if did.planned_share is None else did.planned_share
             self.found.client_hosts = records
+            if server is not None and clients.serving is not None:
+                self.found.server_host = self._record(clients.serving, server)
             start, end = context.timed.start_ns, context.timed.end_ns
             timed_ns = end - start if start is not None and end is not None else 0
             self.found.checks += host_checks(records, parts, timed_ns)
+            if self.found.server_host is not None and server is not None:
+                self.found.checks += told_by(server, self.found.server_host)
+            self._take_tables(context.folder, parts, server)
 
-    def _fetched(self, run: Path) -> list[HostPart]:
-        """The sealed runs of all hosts, in `hosts` of the run's folder."""
+    def _fetched(self, run: Path) -> tuple[list[HostPart], HostPart | None]:
+        """The sealed runs of all hosts, in `hosts` of the run's folder: clients', the server's."""
         arrived = run / ".arrived"
         arrived.mkdir()
         self._clients.fetch(arrived)
         (run / HOSTS).mkdir()
         parts = []
-        for number, host in enumerate(self._clients.hosts):
+        for number, host in enumerate(self._clients.all):
             sealed = arrived / host.name / RUNS / self.run.run_id
-            record, _ = sealed_elsewhere(sealed, f"client host {host.name}", AGAIN)
+            record, _ = sealed_elsewhere(sealed, host.said_as, AGAIN)
             folder = sealed.rename(run / HOSTS / host.name)
             offset_ns = host.before.offset_ns
-            parts.append(HostPart(host.name, self._share_of(number), folder, record, offset_ns))
+            share = self._share_of(number)
+            parts.append(HostPart(host.name, share, folder, record, offset_ns))
         shutil.rmtree(arrived)
-        return parts
+        return parts, parts.pop() if self._clients.serving is not None else None
+
+    def _take_tables(self, run: Path, parts: list[HostPart], server: HostPart | None) -> None:
+        """Evidence of the two sides, where each is one host; RunFailed."""
+        clients, found = self.found.client_hosts, self.found
+        collectors, zero_ns = self.setup.collectors, 0
+        if len(clients) == 1:
+            found.hosts["client"], zero_ns = as_host(clients[0]), clients[0].clock.offset_ns
+
+            def is_clients(name: str) -> bool:
+                one = collectors[name]
+                return one.side() != "server" and not self._watches_here(one)
+
+            self._watching.records += take_tables(
+                run, parts[0], found.hosts["client"], 0, is_clients
+            )
+        if server is not None and found.server_host is not None:
+            found.hosts["server"] = host = as_host(found.server_host)
+            moved_ns = found.server_host.t0_ns + host.clock.offset_ns - zero_ns
+            self._watching.records += take_tables(run, server, host, moved_ns, lambda _: True)
 
     def _pairs(self, parts: list[HostPart]) -> list[tuple[ClientHost, HostPart]]:
         return list(zip(self._clients.hosts, parts, strict=True))
 
-    def _tell_places(self, parts: list[HostPart]) -> None:
+    def _tell_places(self, client: HostPart, server: HostPart | None) -> None:
         """Mounts are those of the client hosts; what none mounts is where it is served."""
-        for role, place in parts[0].record.places.items():
+        served = dict.fromkeys(self.found.places) | (server.record.places if server else {})
+        for role, place in client.record.places.items():
             nfs = place.facts.get("nfs")
-            if role not in self.found.places or not (nfs and nfs.get("client") == "none"):
-                self.found.places_there[role] = place
+            is_seen = not (nfs and nfs.get("client") == "none")
+            there = place if is_seen or role not in served else served[role]
+            if there is not None:
+                self.found.places_there[role] = there
 
     def _record(self, host: ClientHost, part: HostPart) -> ClientHostRecord:
         """What is kept of a host, but for what the workload says of it."""
@@ -218,20 +324,22 @@ class SpreadExecution(RunExecution):
 
         said, there = host.said["measured"], part.record.hosts.get("client")
         began, busy = said.get("began_ns"), said.get("busy")
+        started_ns = self._on_our_clock(host, "start_ns")
         facts = {name: host.facts[name] for name in OF_A_HOST if name in host.facts}
         return ClientHostRecord(
             name=host.name,
-            kind=self.setup.client.host,
+            kind=self.setup.server.host if host.serves else self.setup.client.host,
             address=host.member.address,
             folder=f"{HOSTS}/{host.name}",
             setup=machine_digest(read_provenance(part.folder)),
-            processes=part.share.processes,
+            processes=0 if host.serves else part.share.processes,
             clock=host.before,
             clock_after=host.after,
             drift_ppm=host.drift_ppm,
             skew_ns=began - host.before.offset_ns - self._start_ns
             if isinstance(began, int)
             else None,
+            t0_ns=0 if started_ns is None else started_ns - self._zero_ns,
             silence_ns=round(host.silence_s * 1e9),
             cpu_busy=float(busy) if isinstance(busy, int | float) else None,
             facts=(there.facts if there else {}) | facts,
@@ -249,12 +357,14 @@ class SpreadExecution(RunExecution):
         made = {name: dict(section) for name, section in host.member.made.items()}
         return {name: section | {"runs_on": fingerprint()} for name, section in made.items()}
 
-    def _asked(self, number: int, host: ClientHost, taken: dict[str, Any]) -> AskedPart:
-        """The part of one host: its own targets and collectors, without what is done here."""
+    def _asked(self, number: int | None, host: ClientHost, taken: dict[str, Any]) -> AskedPart:
+        """The part of one host (None: the server's): its own targets and collectors, without what
+        is done elsewhere."""
         point, record = self.run.point, self.carrying.record
         resolved = self.setup.resolved()
         resolved["client"] = {"host": LocalHost.kind}
         resolved.pop(CLUSTER, None)
+        resolved.pop("server", None)
         resolved["limits"] |= {"settle_s": 0.0, "memory": None, "experiment_s": None}
         if host.is_prime and os.geteuid() == 0:
             # One page cache, and it is dropped here.
@@ -262,7 +372,7 @@ class SpreadExecution(RunExecution):
         resolved["collectors"] = {
             name: resolved["collectors"][name]
             for name, one in self.setup.collectors.items()
-            if one.side() != "server" or (one.of_machine() and not host.is_prime)
+            if self._watches_there(one, host)
         }
         return AskedPart(
             record=record.model_copy(update={"points": [], "axes": [], "resolved": {}}),
@@ -274,7 +384,8 @@ class SpreadExecution(RunExecution):
             block=self.run.block,
             attempt=self.run.attempt,
             position=self.position,
-            share=self._share_of(number),
+            share=None if number is None else self._share_of(number),
+            link=self._link if host.serves else None,
             taken=taken,
             is_prime=host.is_prime,
             made=self._made(host),
@@ -310,7 +421,7 @@ class SpreadExecution(RunExecution):
             arrived.mkdir()
             for name in self._clients.fetch_failed(arrived):
                 sealed = arrived / name / RUNS / self.run.run_id
-                sealed_elsewhere(sealed, f"client host {name}", AGAIN)
+                sealed_elsewhere(sealed, f"host {name}", AGAIN)
                 (run / HOSTS).mkdir(exist_ok=True)
                 sealed.rename(run / HOSTS / name)
         except (NfslabError, OSError) as error:

@@ -63,7 +63,14 @@ class Link:
     server: str = LOOPBACK
     """Address of the servers' side: they listen here, the host connects here."""
     client: str = LOOPBACK
-    """Address of the host, as the servers see it."""
+    """Address of the host, as the servers see it; of several: a network that has theirs."""
+    clients: tuple[str, ...] = ()
+    """Of several hosts: the address of each, where it is known."""
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Whom the servers are for: addresses, or a network."""
+        return self.clients or (self.client,)
 
     @property
     def is_loopback(self) -> bool:

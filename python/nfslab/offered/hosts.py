@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab._core import Load
-    from nfslab.context import HostPart
+    from nfslab.context import HostPart, Share
     from nfslab.offered.processes import Part
 
 FOLDER: Final = "parts"
 """In a run's folder: a file for each generator process."""
+PLAN: Final = "load_plan.json"
+"""Beside it: the plan of the whole load."""
 PART_BYTES_MAX: Final = 512 << 20
 _PROCESS: Final = re.compile(r"^generator process (\d+) of (\d+)")
 _INSTANTS: Final = ("start_ns", "window_start_ns", "window_end_ns", "end_ns")
@@ -65,13 +67,18 @@ class OfHost:
         return self.response_ns / self.answered if self.answered else None
 
 
-def keep(parts: Sequence[Part], run: Path) -> None:
+def handed_over(part: Part) -> Handed:
+    """What a process of this host handed over."""
+    return Handed(index=part.index, sums=part.sums, began_ns=part.began_ns, lost=part.lost)
+
+
+def keep(plan: dict[str, Any], parts: Sequence[Part], run: Path) -> None:
     """What the generator processes of this host handed over, into the run's folder."""
     folder = run / FOLDER
     folder.mkdir()
+    (run / PLAN).write_bytes(to_json(plan))
     for part in parts:
-        handed = Handed(index=part.index, sums=part.sums, began_ns=part.began_ns, lost=part.lost)
-        (folder / f"{part.index}.json").write_bytes(to_json(handed.model_dump()))
+        (folder / f"{part.index}.json").write_bytes(to_json(handed_over(part).model_dump()))
 
 
 def read(host: HostPart) -> list[Handed]:
@@ -85,9 +92,7 @@ def read(host: HostPart) -> list[Handed]:
             handed = Handed.model_validate_json(path.read_bytes())
             if handed.index != index:
                 raise ValueError(f"it is of process {handed.index + 1}")
-            if handed.sums is not None and host.offset_ns:
-                sums = _moved(handed.sums, host.offset_ns)
-                handed = handed.model_copy(update={"sums": sums})
+            handed = moved(handed, host.offset_ns)
         except (OSError, ValueError, ValidationError, LookupError, TypeError) as error:
             raise RunFailed(
                 f"what generator process {index + 1} measured on {host.name} cannot be read",
@@ -98,16 +103,33 @@ def read(host: HostPart) -> list[Handed]:
     return found
 
 
-def merged(
-    plan: dict[str, Any], hosts: Sequence[HostPart]
-) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
-    """The point's report, the object with its histograms, and what each host did; RunFailed.
+def plan_of(hosts: Sequence[HostPart]) -> dict[str, Any]:
+    """The plan of the whole load, which all hosts had, each with the server as it sees it."""
+    plans: list[dict[str, Any]] = []
+    for host in hosts:
+        try:
+            plan = json.loads((host.folder / PLAN).read_bytes())
+            plan["servers"] = [dict(one) for one in plan["servers"]]
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise _no_point(f"the plan of {host.name} cannot be read: {error}") from error
+        if plans and plan | {"servers": plans[0]["servers"]} != plans[0]:
+            raise _no_point(f"{host.name} had another plan than {hosts[0].name}")
+        plans.append(plan)
+    return plans[0]
 
-    `plan` is of the whole load.
-    """
+
+def merged(hosts: Sequence[HostPart]) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
+    """The point's report, the object with its histograms, and what each host did; RunFailed."""
+    handed = {host.name: read(host) for host in hosts}
+    return joined(plan_of(hosts), handed, [(host.name, host.share) for host in hosts])
+
+
+def joined(
+    plan: dict[str, Any], handed: dict[str, list[Handed]], hosts: Sequence[tuple[str, Share]]
+) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
+    """The same of what is in memory, its instants on our clock; `plan` is of the whole load."""
     from nfslab._core import CoreError, Load
 
-    handed = {host.name: read(host) for host in hosts}
     whole = [one for some in handed.values() for one in some]
     sums = [one.sums for one in whole if one.sums is not None]
     lost = [(one.index, one.lost or "it said nothing") for one in whole if one.sums is None]
@@ -127,35 +149,40 @@ def merged(
             for name, some in handed.items()
         }
     except (CoreError, ValueError, LookupError, TypeError) as error:
-        raise RunFailed(
-            "what the client hosts measured is not one point",
-            why=str(error),
-            fix="see that all have the same nfslab; if so, please report this",
-        ) from error
+        raise _no_point(str(error)) from error
     for reason in [*report["reasons"], *(r for p in report["processes"] for r in p["reasons"])]:
         reason["text"] = named(reason["text"], hosts)
     return report, load, figures
 
 
-def named(text: str, hosts: Sequence[HostPart]) -> str:
+def _no_point(why: str) -> RunFailed:
+    return RunFailed(
+        "what the client hosts measured is not one point",
+        why=why,
+        fix="see that all have the same nfslab; if so, please report this",
+    )
+
+
+def named(text: str, hosts: Sequence[tuple[str, Share]]) -> str:
     """A reason of the core's with the name of the host in it."""
     found = _PROCESS.match(text)
     if found is None:
         return text
     index = int(found[1]) - 1
-    for host in hosts:
-        if index in host.share.indices:
-            place = index - host.share.indices.start + 1
-            rest = text[found.end() :]
-            return f"{host.name}, generator process {place} of {host.share.processes}{rest}"
+    for name, share in hosts:
+        if index in share.indices:
+            place = index - share.indices.start + 1
+            return f"{name}, generator process {place} of {share.processes}{text[found.end() :]}"
     return text
 
 
-def _moved(text: str, offset_ns: int) -> str:
-    """Sums whose load began at the same instant of our clock."""
-    sums = json.loads(text)
+def moved(handed: Handed, offset_ns: int) -> Handed:
+    """Sums whose load began at the same instant of our clock; LookupError, ValueError, ..."""
+    if handed.sums is None or not offset_ns:
+        return handed
+    sums = json.loads(handed.sums)
     sums["times"] |= {name: sums["times"][name] - offset_ns for name in _INSTANTS}
-    return json.dumps(sums)
+    return handed.model_copy(update={"sums": json.dumps(sums)})
 
 
 def _of_host(handed: Sequence[Handed], planned_share: float) -> OfHost:

@@ -21,19 +21,28 @@ if TYPE_CHECKING:
 
     Show = Callable[[dict[str, Any]], bool]
     """Told how far it is, by the core; false stops it."""
+    Made = Callable[[dict[str, Any], Show], tuple[dict[str, Any], Load]]
+    """A plan's point, made by others than this process: its report, and what has its histograms."""
 
 USAGE_KINDS: Final = {"config", "file_set"}
 SEARCH_START: Final = 1000.0
 
 
-def measure_point(point: Point, calls: Path | None, show: Show) -> dict[str, Any]:
+def measure_point(
+    point: Point, calls: Path | None, show: Show, made: Made | None = None
+) -> dict[str, Any]:
     """One point's report; one that could not be made has "failed" and its reason."""
     from nfslab._core import CoreError, Load
     from nfslab.offered.processes import PartFailed, measured
 
     plan = point.plan()
     try:
-        if point.generators > 1:
+        if made is not None:
+            try:
+                report, load = made(plan, show)
+            except RunFailed as error:
+                raise PartFailed("hosts", error.what, error.why, error.fix) from error
+        elif point.generators > 1:
             report, load = measured(plan, point.generators, show)
         else:
             load = Load(json.dumps(plan))

@@ -29,6 +29,7 @@ from nfslab.errors import ResultsError, UsageError
 from nfslab.results.catalogue import HOSTS
 from nfslab.results.checksums import damage
 from nfslab.results.shelf import CATALOGUE_VIEWS, Shelf
+from nfslab.results.taken_tables import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,36 +172,41 @@ class ResultsDatabase:
             return
         self._made.add(view)
         shelf = self._shelf
-        if view in CATALOGUE_VIEWS:
-            files, columns = shelf.catalogue(view), ""
-            number = "parse_filename(filename, true)"
-        else:
-            files = self._whole(view)
-            number, columns = _places(any(f"/{HOSTS}/" in file for file in files))
+        of_runs = view not in CATALOGUE_VIEWS
+        files = self._whole(view) if of_runs else shelf.catalogue(view)
         relation = self._duckdb.read_parquet(files, filename=True, union_by_name=True)
+        number, columns, without = "parse_filename(filename, true)", "", "filename"
+        if of_runs:
+            has_hosts = any(f"/{HOSTS}/" in file for file in files)
+            is_told = HOST in relation.columns
+            number, columns = _places(has_hosts, is_told=is_told)
+            without += f", {HOST}" * is_told
         if shelf.is_one:
-            relation.project(f"{columns}* EXCLUDE (filename)").create_view(view)
+            relation.project(f"{columns}* EXCLUDE ({without})").create_view(view)
             return
-        numbered = f"{number} AS __number, {columns}* EXCLUDE (filename)"
+        numbered = f"{number} AS __number, {columns}* EXCLUDE ({without})"
         self._duckdb.register("__names", shelf.names())
         names = self._duckdb.table("__names").set_alias("names")
         joined = relation.project(numbered).set_alias("one").join(names, "__number = number")
         joined.project("names.experiment, one.* EXCLUDE (__number)").create_view(view)
 
 
-def _places(has_hosts: bool) -> tuple[str, str]:
+def _places(has_hosts: bool, *, is_told: bool) -> tuple[str, str]:
     """SQL for the number of a table's experiment, and for the columns that tell its run and host.
 
     ROOT/NUMBER/runs/<run id>/samples/<name>.parquet, or of a client host
-    ROOT/NUMBER/runs/<run id>/hosts/<host>/samples/<name>.parquet: counted from the end.
+    ROOT/NUMBER/runs/<run id>/hosts/<host>/samples/<name>.parquet: counted from the end. Where the
+    run's own tables are of other hosts, a column of theirs tells which (`is_told`).
     """
-    parts = "string_split(filename, '/')"
+    parts, told = "string_split(filename, '/')", f"CAST({HOST} AS VARCHAR)"
     if not has_hosts:
-        return f"{parts}[-5]", f"{parts}[-3] AS run_id, "
+        host = f"{told} AS {HOST}, " if is_told else ""
+        return f"{parts}[-5]", f"{parts}[-3] AS run_id, {host}"
     there = f"CASE WHEN {parts}[-4] = '{HOSTS}' THEN {parts}"
+    host = f"{there}[-3] {f'ELSE {told} ' if is_told else ''}END AS {HOST}, "
     return (
         f"{there}[-7] ELSE {parts}[-5] END",
-        f"{there}[-5] ELSE {parts}[-3] END AS run_id, {there}[-3] END AS host, ",
+        f"{there}[-5] ELSE {parts}[-3] END AS run_id, {host}",
     )
 
 

@@ -115,7 +115,7 @@ class HostRecord(Record):
 
 
 class ClientHostRecord(HostRecord):
-    """One of several client hosts that made a run's load together."""
+    """One of the hosts that made a run together: a client host, or the servers'."""
 
     address: str = ""
     """At which the others reached it."""
@@ -131,6 +131,8 @@ class ClientHostRecord(HostRecord):
     """How much faster its clock went than ours."""
     skew_ns: int | None = None
     """When its programs began, by their own account, behind the common start, on our clock."""
+    t0_ns: int = 0
+    """Where t = 0 of its own tables is on the run's axis, as well as the clocks were compared."""
     silence_ns: int = 0
     """The longest that it gave no sign of life while it measured."""
     cpu_busy: float | None = None
@@ -203,6 +205,8 @@ class RunRecord(Record):
     """"client", "server" -> where it was; of older runs: this machine."""
     client_hosts: list[ClientHostRecord] = Field(default_factory=list)
     """Several hosts that made the load together; empty: the client was one."""
+    server_host: ClientHostRecord | None = None
+    """Where the servers of these were; None: the machine that nfslab ran on."""
     load: LoadShape | None = None
     """None: not known of this workload."""
     operations: str = ""
@@ -217,6 +221,11 @@ class RunRecord(Record):
     """What a reader has to know: a copy was restored, a default was taken, ..."""
     commands: list[list[str]] = Field(default_factory=list)
     """Programs as started (argv), so that a person can do the same by hand."""
+
+    @property
+    def hosts_apart(self) -> list[ClientHostRecord]:
+        """All that have a part of the run in `hosts/NAME`."""
+        return [*self.client_hosts, *([self.server_host] if self.server_host else [])]
 
 
 class PointRecord(Record):

@@ -72,6 +72,8 @@ def setup_facts(record: RunRecord, provenance: Mapping[str, Any]) -> dict[str, A
     if record.client_hosts:
         # As a set: another number of hosts that are alike is no other machine.
         machine["client hosts"] = sorted({host.setup for host in record.client_hosts})
+    if record.server_host:
+        machine["server host"] = record.server_host.setup
     return {
         "places": {role: _place(place) for role, place in record.places.items()},
         "server": server_facts(record),

@@ -269,6 +269,8 @@ class NfsTarget(Target):
         if (made := self._up.get(place.path)) is not None:
             made.mount.offer(self.name, services)
             made.server.offer(self.name, services)
+            if made.server.is_ours and self._elsewhere is None:
+                services.nfs_served.append((made.server.source, list(made.server.options)))
 
     def server_of(self, place: Place) -> Server | None:
         """The server behind a place that is up."""

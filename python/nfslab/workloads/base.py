@@ -16,6 +16,7 @@ one test file.
 from __future__ import annotations
 
 import base64
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,6 +189,9 @@ class Workload(ABC):
     """Of the database server that it starts, if it starts one (`databases/registry.py`)."""
     others_serve: ClassVar[bool] = False
     """May programs that it does not start work for it, such as a server that is there?"""
+    has_server: ClassVar[bool] = False
+    """It brings up a server of its own. For several client hosts the prime prepares and verifies
+    it, on its targets; they are told how to reach it, and make the load."""
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         self.parameters = parameters
@@ -214,12 +218,28 @@ class Workload(ABC):
         return Availability(
             False,
             f"the workload {self.kind} runs on one client host",
-            "leave client.hosts out, or take a workload that several make together: sfs",
+            "leave client.hosts out, or take a workload that several make together: "
+            "sfs, files, pgbench, command",
         )
 
     def connections(self, processes: int) -> int:
         """Of each of several client hosts with so many processes: the ports that they take."""
         return processes
+
+    def handed_on(self) -> dict[str, Any]:
+        """What client hosts need to load what `prepare` brought up, as JSON: for their `taken`."""
+        return {}
+
+    def taken(self, told: dict[str, Any]) -> None:  # noqa: B027
+        """What `handed_on` said where its server is; called before `check`. From then on `prepare`
+        and `measure` are of this host's part of the load alone, and nothing is verified."""
+
+    def loaded(self) -> AbstractContextManager[None]:
+        """Where its server is: around the timed part that client hosts make."""
+        return contextlib.nullcontext()
+
+    def require_up(self, within_s: float = 0.0) -> None:  # noqa: B027
+        """RunFailed where what it brought up is gone, or goes so soon."""
 
     def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """The outcome of the whole load; `parts` in the order of hosts, all of them. RunFailed."""
@@ -271,7 +291,7 @@ class ByAnother(Workload):
     def stand_for(self, inner: Workload) -> None:
         """It is that workload to all who ask what it is."""
         self.inner = inner
-        for name in ("kind", "roles", "files_on", "engine", "others_serve"):
+        for name in ("kind", "roles", "files_on", "engine", "others_serve", "has_server"):
             setattr(self, name, getattr(inner, name))
 
     def check(self) -> Availability:
@@ -289,6 +309,22 @@ class ByAnother(Workload):
     def connections(self, processes: int) -> int:
         """As the workload that does it says."""
         return self.inner.connections(processes)
+
+    def handed_on(self) -> dict[str, Any]:
+        """As the workload that does it says."""
+        return self.inner.handed_on()
+
+    def taken(self, told: dict[str, Any]) -> None:
+        """The workload that does it is told."""
+        self.inner.taken(told)
+
+    def loaded(self) -> AbstractContextManager[None]:
+        """As the workload that does it says."""
+        return self.inner.loaded()
+
+    def require_up(self, within_s: float = 0.0) -> None:
+        """As the workload that does it says."""
+        self.inner.require_up(within_s)
 
     def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """As the workload that does it puts it together."""

@@ -16,61 +16,61 @@ Rates are over the whole phase, the final fsync included where there is one (its
 `..._final_sync_s`). CPU is user and system time of the working threads as a share of one
 CPU: above 100 with several threads. Latencies are those of single operations without the
 syncs; those of the syncs are `random_write_sync_...`, `log_write_sync_...`.
+
+On several client hosts the processes of all of them are one run (`files_hosts`), in which every
+phase begins together.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
 from nfslab.quantities import Duration, Size
-from nfslab.results.core_tables import typed_table
-from nfslab.results.records import CheckRecord, Metric
 from nfslab.workloads.base import (
-    Completions,
+    HostFigures,
     Outcome,
     OwnCommand,
     WorkloadParameters,
-    buckets_table,
     refuse_debug_build,
+)
+from nfslab.workloads.files_result import (
+    BONNIE,
+    COUNTED,
+    PHASES,
+    completions,
+    content_check,
+    histograms_table,
+    notes,
+    phase_metrics,
+    phases_table,
+    series_table,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from typing import Self
 
-    import pyarrow as pa
-
+    from nfslab.context import HostPart, Share
     from nfslab.workloads.base import RunContext
+    from nfslab.workloads.files_hosts import Processes
 
-BONNIE: Final = {
-    "char_write": "output_per_char",
-    "block_write": "output_block",
-    "rewrite": "rewrite",
-    "char_read": "input_per_char",
-    "block_read": "input_block",
-    "seeks": "random_seeks",
-    "random_read": "random_read",
-    "random_write": "random_write",
-    "log_write": "log_write",
-}
-"""Name of a phase here -> its name in metrics and samples."""
-PHASES: Final = tuple(BONNIE)
-COUNTED: Final = frozenset({"seeks", "random_read", "random_write", "log_write"})
-"""Phases whose figure is operations a second; the others' is bytes a second."""
-WRITING: Final = frozenset({"char_write", "block_write", "random_write", "log_write"})
-"""Phases that read nothing."""
 CHARACTERS: Final = frozenset({"char_write", "char_read"})
 DIRECT_ALIGNMENT_BYTES: Final = 512
+FILES_MAX: Final = 65_536
+"""The core's."""
+FOLDER: Final = "nfslab-files"
+"""Of the processes on several client hosts, in the run's folder on the target."""
 ASSUMED_BYTES_PER_S: Final = 100e6
 ASSUMED_CHARACTERS_PER_S: Final = 50e6
 ASSUMED_OPERATIONS_PER_S: Final = 500.0
 NS_PER_S: Final = 1e9
-NS_PER_MS: Final = 1e6
 
 
 def _phases(value: object) -> object:
@@ -164,6 +164,12 @@ class FilesWorkload(OwnCommand):
     roles: ClassVar[tuple[str, ...]] = ("data",)
     parameters: FilesParameters
 
+    def __init__(self, parameters: WorkloadParameters) -> None:
+        super().__init__(parameters)
+        self._processes: Processes | None = None
+        """On one of several client hosts."""
+        self._running = contextlib.ExitStack()
+
     def estimate_s(self) -> float:
         """From modest rates; every phase is bounded by its time limit."""
         p = self.parameters
@@ -210,23 +216,120 @@ class FilesWorkload(OwnCommand):
                 argv.append(option)
         return argv
 
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """Each thread of each process needs a block, as the core will say again."""
+        p = self.parameters
+        workers = hosts * processes * p.threads
+        rounds = -(-(p.seek_threads or 1) // p.threads)
+        blocks, needed = p.file_size // p.block, max(p.files or workers, workers * rounds)
+        if blocks >= needed and (p.files or workers) <= FILES_MAX:
+            return Availability(True)
+        return Availability(
+            False,
+            f"{hosts} client hosts with {processes} processes of {p.threads} threads need "
+            f"{needed} blocks and {p.files or workers} files, there are {blocks} blocks "
+            f"and may be {FILES_MAX} files",
+            "ask for fewer hosts, processes or threads, or for a larger workload.file_size",
+        )
+
     def prepare(self, context: RunContext) -> None:
-        """Nothing: the phases make their files, and what is made untimed is said."""
+        """The processes of one of several client hosts.
+
+        The phases make their files, and what is made untimed is said.
+        """
+        if context.share is not None:
+            from nfslab.workloads.files_hosts import processes
+
+            configs = self.part_configs(context, context.share)
+            self._processes = self._running.enter_context(processes(configs))
+            self._processes.start(context.remaining_s)
+
+    def finish(self, context: RunContext) -> None:
+        """Processes of this host go; the command has ended."""
+        self._running.close()
+
+    def part_configs(self, context: RunContext, share: Share) -> list[dict[str, Any]]:
+        """What the core gets in each process of this host: the same as the command makes of
+        `arguments`, and which part of it that process is."""
+        p = self.parameters
+        whole = {
+            "directory": str(context.places["data"].path),
+            "size_bytes": p.file_size,
+            "block_size_bytes": p.block,
+            "phases": p.effective_phases(),
+            "seed": p.seed if p.seed is not None else context.seed % 2**63,
+            "time_limit_ns": None if p.time_limit is None else round(p.time_limit * NS_PER_S),
+        }
+        names = ("files", "threads", "direct", "seeks", "seek_threads", "random_operations",
+                 "sync_every", "sync_kind", "final_sync", "drop_cache", "check_every")  # fmt: skip
+        whole |= {name: getattr(p, name) for name in names}
+        return [
+            whole | {"part": {"index": index, "of": share.of, "folder": FOLDER}}
+            for index in share.indices
+        ]
 
     def measure(self, context: RunContext) -> Outcome:
         """Run the command; its JSON becomes metrics, samples and checks."""
+        if self._processes is not None:
+            return self._measure_part(context, self._processes)
         argv = self.arguments(context.places["data"].path, context.seed)
         context.commands.append(argv)
         with context.timed() as part:
             printed = self.printed(context, argv, "files", part.watcher)
-        result: dict[str, Any] = json.loads(printed)
         (context.logs / "files.json").write_text(printed, encoding="utf-8")
+        return self._outcome(context, json.loads(printed))
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """Sums of what all processes handed over."""
+        from nfslab.workloads.files_hosts import merged
+
+        result, by_host = merged(parts)
+        (context.logs / "files.json").write_text(json.dumps(result), encoding="utf-8")
+        outcome = self._outcome(context, result)
+        outcome.samples["phases_by_host"] = by_host
+        first = result["phases"][0]["phase"]
+        outcome.by_host = {
+            row["host"]: HostFigures(row["operations"])
+            for row in by_host.to_pylist()
+            if row["phase"] == first
+        }
+        return outcome
+
+    def _measure_part(self, context: RunContext, processes: Processes) -> Outcome:
+        """The phases of this host's processes, with those of the others; their results are kept."""
+        from nfslab.workloads.files_hosts import keep
+
+        told = ""
+
+        def progress(state: dict[str, Any]) -> None:
+            nonlocal told
+            words = (
+                f"{state['phase'].replace('_', ' ')}: {state['done'] / max(state['total'], 1):.0%}"
+            )
+            if words != told:
+                told = words
+                context.say(words)
+
+        with context.timed() as part:
+            begun_ns = part.start_ns or 0
+            handed = processes.run(part, context.remaining_s, progress)
+            # The phase that was late the most counts.
+            part.began(max(part.began_ns or 0, begun_ns + processes.late_ns()))
+        context.timed.was(*processes.span_ns())
+        keep(handed, context.folder)
+        for one in handed:
+            refuse_debug_build(one.result["flags"])
+        phases = [phase for one in handed for phase in one.result["phases"]]
+        return Outcome(metrics={}, checks=[content_check(phases)])
+
+    def _outcome(self, context: RunContext, result: dict[str, Any]) -> Outcome:
+        """Metrics, samples and checks."""
         refuse_debug_build(result["flags"])
         phases = result["phases"]
         start_ns = result["start_monotonic_ns"]
         ends_ns = (phase["start_monotonic_ns"] + phase["wall_ns"] for phase in phases)
-        part.was(start_ns, max(ends_ns, default=start_ns))
-        context.notes.extend(_notes(result))
+        context.timed.was(start_ns, max(ends_ns, default=start_ns))
+        context.notes.extend(notes(result))
         return Outcome(
             metrics=phase_metrics(phases),
             samples={
@@ -237,158 +340,3 @@ class FilesWorkload(OwnCommand):
             completions=completions(result),
             checks=[content_check(phases)],
         )
-
-
-def phase_metrics(phases: list[dict[str, Any]]) -> dict[str, Metric]:
-    """The numbers of all phases; the first phase's rate is the primary one."""
-    metrics: dict[str, Metric] = {}
-    for phase in phases:
-        name, wall_s = BONNIE[phase["phase"]], phase["wall_ns"] / NS_PER_S
-        if phase["wall_ns"] <= 0:
-            raise RunFailed(
-                f"the phase {phase['phase']} took no time: {phase['wall_ns']} ns",
-                fix="give a larger file_size (or more seeks): the clock has to see it",
-            )
-        if phase["phase"] in COUNTED:
-            rate, unit, value = f"{name}_per_s", "1/s", phase["operations"] / wall_s
-        else:
-            rate, unit, value = f"{name}_bytes_per_s", "bytes/s", phase["bytes"] / wall_s
-        metrics[rate] = Metric(value=value, unit=unit, better="higher", primary=not metrics)
-        cpu_pct = 100 * phase["cpu_ns"] / phase["wall_ns"]
-        metrics[f"{name}_cpu_pct"] = Metric(value=cpu_pct, unit="%", better="lower")
-        metrics |= _latencies(name, phase["latency"])
-        if phase["sync"]:
-            metrics |= _latencies(f"{name}_sync", phase["sync"]["latency"])
-        if phase["final_sync"]:
-            final_s = phase["final_sync_ns"] / NS_PER_S
-            metrics[f"{name}_final_sync_s"] = Metric(value=final_s, unit="s", better="lower")
-    return metrics
-
-
-def _latencies(name: str, latency: dict[str, Any] | None) -> dict[str, Metric]:
-    if not latency or not latency["count"]:
-        return {}
-    return {
-        f"{name}_{quantile}_ms": Metric(
-            value=latency[f"{quantile}_ns"] / NS_PER_MS, unit="ms", better="lower"
-        )
-        for quantile in ("p50", "p99")
-    }
-
-
-def phases_table(result: dict[str, Any]) -> pa.Table:
-    """One row a phase: when it was, how much it did, what it cost."""
-    import pyarrow as pa
-
-    start_ns = result["start_monotonic_ns"]
-    numbers = (
-        "wall_ns",
-        "data_ns",
-        "final_sync_ns",
-        "bytes",
-        "operations",
-        "rewrites",
-        "user_ns",
-        "system_ns",
-        "cpu_ns",
-        "voluntary_switches",
-        "involuntary_switches",
-        "threads",
-        "checked_blocks",
-    )
-    phases = result["phases"]
-    columns: dict[str, Any] = {
-        "t_ns": pa.array([p["start_monotonic_ns"] - start_ns for p in phases], pa.int64()),
-        "phase": pa.array([BONNIE[p["phase"]] for p in phases], pa.string()),
-    }
-    for name in numbers:
-        columns[name] = pa.array([p.get(name) for p in phases], pa.int64())
-    resident = [(p["cache"] or {}).get("resident_bytes") for p in phases]
-    columns["resident_before_bytes"] = pa.array(resident, pa.int64())
-    columns["stopped_by"] = pa.array([p["stopped_by"] for p in phases], pa.string())
-    return pa.table(columns)
-
-
-def completions(result: dict[str, Any]) -> list[Completions]:
-    """What each phase did in its whole intervals; a final sync completes no operation."""
-    start_ns = result["start_monotonic_ns"]
-    found = []
-    for phase in result["phases"]:
-        width_ns = phase["series"]["interval_ns"]
-        counts = phase["series"]["operations"][: phase["data_ns"] // width_ns]
-        found.append(Completions(phase["start_monotonic_ns"] - start_ns, width_ns, counts))
-    return found
-
-
-def series_table(result: dict[str, Any]) -> pa.Table:
-    """Bytes and operations over time; t_ns is the beginning of an interval."""
-    import pyarrow as pa
-
-    rows: list[tuple[int, str, int, int]] = []
-    for phase in result["phases"]:
-        series = phase["series"]
-        begin_ns = phase["start_monotonic_ns"] - result["start_monotonic_ns"]
-        for number, counts in enumerate(zip(series["bytes"], series["operations"], strict=True)):
-            rows.append(
-                (begin_ns + number * series["interval_ns"], BONNIE[phase["phase"]], *counts)
-            )
-    types = {"t_ns": pa.int64(), "phase": pa.string()}
-    return typed_table(rows, types | {"bytes": pa.int64(), "operations": pa.int64()})
-
-
-def histograms_table(phases: list[dict[str, Any]]) -> pa.Table:
-    """Buckets of all latencies; those of the syncs as a phase of their own (`..._sync`)."""
-    found: list[tuple[str, Any]] = []
-    for phase in phases:
-        name = BONNIE[phase["phase"]]
-        found.append((name, phase["latency"]))
-        if phase["sync"]:
-            found.append((f"{name}_sync", phase["sync"]["latency"]))
-    return buckets_table((name, latency["v2_base64"]) for name, latency in found if latency)
-
-
-def content_check(phases: list[dict[str, Any]]) -> CheckRecord:
-    """Did what was read come back as it was written?"""
-    wrong = [
-        f"{phase['phase']}: {phase['errors']} (first: {phase['first_mismatch']})"
-        for phase in phases
-        if phase["errors"]["content_mismatches"] or phase["errors"]["short_reads"]
-    ]
-    checked = sum(phase["checked_blocks"] for phase in phases)
-    if wrong:
-        return CheckRecord(
-            name="file_content",
-            verdict="violation",
-            message="data came back wrong: " + "; ".join(wrong),
-            values={"checked_blocks": checked},
-        )
-    reading = [p for p in phases if p["phase"] not in WRITING]
-    return CheckRecord(
-        name="file_content",
-        verdict="ok" if checked or not reading else "unknown",
-        message=f"{checked} blocks that were read were checked, all as they were written"
-        if checked
-        else "no block was read and checked",
-        values={"checked_blocks": checked},
-    )
-
-
-def _notes(result: dict[str, Any]) -> list[str]:
-    """What a reader has to know about these figures."""
-    errors = [p["latency"]["relative_error"] for p in result["phases"] if p["latency"]]
-    notes = [f"latency quantiles are at most {max(errors):.1%} too high"] if errors else []
-    notes += [f"{s['phase']} was left out: {s['why']}" for s in result["skipped"]]
-    notes += [f"note of the core: {flag}" for flag in result["flags"]]
-    for phase in result["phases"]:
-        if phase["stopped_by"] == "time_limit":
-            notes.append(f"{phase['phase']} was stopped by its time limit")
-        cache = phase["cache"]
-        if cache and cache["drop_asked"] and cache["resident_bytes"]:
-            share = cache["resident_bytes"] / max(1, cache["size_bytes"])
-            notes.append(
-                f"{phase['phase']}: {share:.0%} of the files was in the page cache before, "
-                "although it was to be dropped"
-            )
-        if phase["errors"]["short_writes"]:
-            notes.append(f"{phase['phase']}: {phase['errors']['short_writes']} short writes")
-    return notes

@@ -249,7 +249,7 @@ class SfsWorkload(OwnCommand):
         """The core adds up what all generator processes handed over."""
         from nfslab.offered.hosts import merged
 
-        point, load, by_host = merged(self._point(context).plan(), parts)
+        point, load, by_host = merged(parts)
         point["histograms"] = {
             name: base64.b64encode(histogram.to_v2()).decode()
             for name, histogram in load.histograms().items()
@@ -302,7 +302,7 @@ class SfsWorkload(OwnCommand):
         begins = [one.began_ns for one in generators.parts if one.began_ns is not None]
         if len(begins) == len(generators.parts):
             part.began(max(begins))
-        keep(generators.parts, context.folder)
+        keep(self._point(context).plan(), generators.parts, context.folder)
         return Outcome(metrics={})
 
     def _outcome(self, context: RunContext, point: dict[str, Any], emulated: bool) -> Outcome:

@@ -3,9 +3,9 @@
 Who may connect: by default only a Unix socket in a private folder (0700) of the server's
 user; there `trust` is safe, since only that user and root get to the socket. With TCP the
 server listens on its side of the link to the client's host (loopback when that is here), on a
-port that the kernel gave, for both ends of the link alone, and asks for a password made for
-this run (SCRAM); there is never an open port without one. The access file lies beside the
-socket, the cluster's own files are not touched.
+port that the kernel gave, for the ends of the link alone (of several client hosts: for each of
+them), and asks for a password made for this run (SCRAM); there is never an open port without one.
+The access file lies beside the socket, the cluster's own files are not touched.
 
 Decisions: settings are given as arguments, so what ran can be read from the run's record
 and repeated by hand. A crash of any backend ends the server (restart_after_crash = off):
@@ -17,11 +17,13 @@ had to be killed leaves a small segment (ipcs -m), as PostgreSQL always does the
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import secrets
 import signal
 import socket
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,22 +57,13 @@ SOCKET_PORT: Final = 5432
 PORT_IN_USE: Final = ("could not bind", "Address already in use", "could not create any TCP/IP")
 
 
-@dataclass(slots=True)
-class Server:
-    """A server that accepts connections."""
+class Reached(ABC):
+    """How a server's clients reach it."""
 
     deployment: PostgresDeployment
-    process: Process
-    log: Path
     host: str
-    """Folder of the socket, or the address that it listens on."""
     port: int
-    places: Mapping[str, Place]
-    log_start: int
-    """Bytes of the log that were there before this server."""
-    password: str = ""
-    private: Entry | None = None
-    """The folder of its socket."""
+    password: str
 
     def client_arguments(self) -> list[str]:
         """`-h -p -U` for PostgreSQL's own programs."""
@@ -109,9 +102,69 @@ class Server:
         except psycopg.OperationalError as error:
             raise self.death("PostgreSQL cannot be reached", str(error)) from error
 
+    @abstractmethod
+    def alive(self) -> bool:
+        """Does it still run, as far as is known here?"""
+
+    @abstractmethod
+    def ends_within(self, limit_s: float) -> bool:
+        """Whether it is gone, or goes so soon, as far as is known here."""
+
+    @abstractmethod
+    def death(self, what: str, also: str = "") -> RunFailed:
+        """The error for a server that failed."""
+
+
+@dataclass(slots=True)
+class ServerElsewhere(Reached):
+    """One that another machine of the run has: whether it lives is seen there."""
+
+    deployment: PostgresDeployment
+    """Of the programs that are its clients here."""
+    host: str
+    port: int
+    password: str
+
+    def alive(self) -> bool:
+        """Nobody here would know."""
+        return True
+
+    def ends_within(self, limit_s: float) -> bool:
+        """Nobody here would know."""
+        return False
+
+    def death(self, what: str, also: str = "") -> RunFailed:
+        """In the client's words."""
+        why = "; ".join(line.strip() for line in also.splitlines() if line.strip())
+        return RunFailed(
+            what, why=why or "it did not say why", fix="see logs/postgres.log of the whole run"
+        )
+
+
+@dataclass(slots=True)
+class Server(Reached):
+    """A server that accepts connections."""
+
+    deployment: PostgresDeployment
+    process: Process
+    log: Path
+    host: str
+    """Folder of the socket, or the address that it listens on."""
+    port: int
+    places: Mapping[str, Place]
+    log_start: int
+    """Bytes of the log that were there before this server."""
+    password: str = ""
+    private: Entry | None = None
+    """The folder of its socket."""
+
     def alive(self) -> bool:
         """Does the server's first process still run?"""
         return self.process.poll() is None
+
+    def ends_within(self, limit_s: float) -> bool:
+        """Wait so long for the end of the server's first process."""
+        return self.process.ended_within(limit_s)
 
     def death(self, what: str, also: str = "") -> RunFailed:
         """The error for a server that failed, with its own last words."""
@@ -284,10 +337,10 @@ def _write_access(folder: Path, user: int | None, link: Link | None) -> Path:
     """Who may connect (pg_hba.conf), readable by the server's user (and root) only."""
     rules = ["local all all trust"]
     if link is not None:
-        # The client; and nfslab itself, which asks the server from its own side.
+        # The clients; and nfslab itself, which asks the server from its own side.
         rules += [
-            f"host all all {address}/32 scram-sha-256"
-            for address in dict.fromkeys((link.client, link.server))
+            f"host all all {ipaddress.ip_network(address)} scram-sha-256"
+            for address in dict.fromkeys((*link.addresses, link.server))
         ]
     path = folder / "pg_hba.conf"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)

@@ -52,6 +52,11 @@ class ServedDatabase(Database, Generic[S]):
             raise RunFailed(f"there is no {self.title}: the run was not prepared")
         return self._server
 
+    @property
+    def is_up(self) -> bool:
+        """One was started, and not stopped: it may have died."""
+        return self._server is not None
+
     def alive(self) -> bool:
         """Does it still run?"""
         return self._server is not None and self._server.alive()

@@ -31,7 +31,7 @@ import os
 import shlex
 import signal
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
@@ -49,7 +49,7 @@ from nfslab.captures.analysis import (
 )
 from nfslab.captures.contents import has_nfs, instead
 from nfslab.captures.copies import ignore_outgoing
-from nfslab.captures.places import Server, filter_for, interface_for, server_of
+from nfslab.captures.places import Server, filter_for, interface_for, server_at, server_of
 from nfslab.captures.rows import CALL_ROWS_MAX, CallTable
 from nfslab.captures.taken import all_taken
 from nfslab.captures.tool import Counts, Tool, Wanted, said_since
@@ -61,11 +61,19 @@ from nfslab.quantities import Size
 from nfslab.results.catalogue import PARTIAL_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import pyarrow as pa
 
     from nfslab._core import Trace
+    from nfslab.evidence.collector import Watch
+    from nfslab.hosts.base import Host
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
+
+    Tables = dict[str, pa.Table]
+    Stored = Callable[[CaptureAnalysis, int, pa.Table | None], Tables]
+    """What is kept of an analysis, the start of the timed part (since 1970), all calls."""
 
 LENSES: Final = (
     "operations", "clients", "files", "points", "rpcstat", "stalls", "access", "network", "blocks",
@@ -80,15 +88,16 @@ END_LIMIT_S: Final = 15.0
 """How long the tool may take to end once it was asked to."""
 CLOCK_STEP_NS: Final = 1_000_000
 """A wall clock that moved by more against the monotonic one was set, not slewed."""
+CALLS: Final = "capture_calls"
 KEPT: Final = {"tcpdump": "pcap", "dumpcap": "pcapng"}
 """Ending of the kept file's name."""
 
 
-class CaptureCollectorParameters(CollectorParameters):
-    """What `[collectors.capture]` may hold."""
+class CaptureParameters(CollectorParameters):
+    """What both ends of the wire may be told."""
 
     interface: str | None = Field(default=None, min_length=1, max_length=64)
-    """Default: lo if the NFS servers are this machine, else any."""
+    """Default: lo if the NFS servers are this machine, else any; at a server, its address's."""
     filter: str | None = Field(default=None, max_length=4000)
     """pcap-filter(7). Default: host S for each server of the run's NFS mounts, or NFS's ports."""
     tool: Literal["auto", "tcpdump", "dumpcap"] = "auto"
@@ -98,6 +107,11 @@ class CaptureCollectorParameters(CollectorParameters):
     """The kernel's buffer for packets that the tool has not taken yet."""
     keep: bool | str = False
     """Keep the packets: true in the run's folder, or in the folder named here."""
+
+
+class CaptureCollectorParameters(CaptureParameters):
+    """What `[collectors.capture]` may hold."""
+
     calls: bool = False
     """Keep a table of all calls (capture_calls)."""
 
@@ -131,16 +145,46 @@ class CaptureCollector(Collector):
 
     def start(self, context: RunContext) -> None:
         """Start the tool and wait until it captures; RunFailed when it cannot."""
-        name = tools.choose(self._p.tool)
-        assert name is not None, "else it does not apply"
-        capture = _Capture(context, self._p, Tool(name))
-        capture.begin()
-        self._watch = capture
+        servers = _servers(context)
+        with context.files_host.entered():
+            interface = self._p.interface or interface_for([one.address for one in servers])
+        view = View(context.files_host, interface, servers, calls=self._p.calls)
+        self._watch = begun(context, self._p, view, self._stored)
+
+    @staticmethod
+    def _stored(capture: CaptureAnalysis, zero_ns: int, calls: pa.Table | None) -> Tables:
+        from nfslab.evidence.capture.stored import tables
+
+        found = tables(capture, zero_ns)
+        return found if calls is None else found | {CALLS: calls}
+
+
+def begun(context: RunContext, p: CaptureParameters, view: View, stored: Stored) -> Watch:
+    """The tool, once it captures; RunFailed."""
+    name = tools.choose(p.tool)
+    assert name is not None, "else it does not apply"
+    capture = _Capture(context, p, Tool(name), view, stored)
+    capture.begin()
+    return capture
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """From where packets are seen, and what is made of them."""
+
+    host: Host
+    interface: str
+    servers: Sequence[Server]
+    calls: bool
+    """A table of all calls is kept."""
+    name: str = "capture"
+    """Of its files."""
 
 
 def _servers(context: RunContext) -> list[Server]:
-    """The NFS servers of the run's places."""
-    found = (
+    """The NFS servers of the run's places, mounted or spoken to by the workload itself."""
+    exports = context.services.nfs_exports.values()
+    found = [
         server_of(
             place.filesystem,
             place.source,
@@ -148,25 +192,26 @@ def _servers(context: RunContext) -> list[Server]:
             place.facts.get("nfs", {}).get("options", {}),
         )
         for place in context.places.values()
-    )
+    ]
+    found += [server_at(export.source, export.options) for export in exports]
     return list(dict.fromkeys(server for server in found if server is not None))
 
 
 class _Capture:
     """One run's capture: a tool, a pipe or file, an analysis."""
 
-    def __init__(self, context: RunContext, p: CaptureCollectorParameters, tool: Tool) -> None:
-        servers = _servers(context)
-        self._context, self._p, self._tool = context, p, tool
-        with context.files_host.entered():
-            interface = p.interface or interface_for([one.address for one in servers])
+    def __init__(
+        self, context: RunContext, p: CaptureParameters, tool: Tool, view: View, stored: Stored
+    ) -> None:
+        self._context, self._p, self._tool, self._view = context, p, tool, view
+        self._stored = stored
         self._wanted = Wanted(
-            interface=interface,
-            filter=filter_for(servers) if p.filter is None else p.filter,
+            interface=view.interface,
+            filter=filter_for(view.servers) if p.filter is None else p.filter,
             snaplen=p.snaplen,
             buffer_bytes=p.buffer,
         )
-        self._log = context.folder / "logs" / f"capture-{tool.name}.log"
+        self._log = context.folder / "logs" / f"{view.name}-{tool.name}.log"
         self._log_start = self._log.stat().st_size if self._log.exists() else 0
         self._kept = self._kept_file()
         self._process: Process | None = None
@@ -181,9 +226,11 @@ class _Capture:
         if self._p.keep is False:
             return None
         if self._p.keep is True:
-            return self._context.folder / "evidence" / f"capture.{KEPT[self._tool.name]}"
+            folder = self._context.folder / "evidence"
+            return folder / f"{self._view.name}.{KEPT[self._tool.name]}"
         run = self._context.folder.name.removeprefix(PARTIAL_PREFIX)
-        return Path(self._p.keep) / f"{run}.{KEPT[self._tool.name]}"
+        ending = self._view.name.removeprefix("capture")
+        return Path(self._p.keep) / f"{run}{ending}.{KEPT[self._tool.name]}"
 
     def begin(self) -> None:
         """Start everything; nothing is left over when that fails."""
@@ -219,18 +266,18 @@ class _Capture:
         finally:
             os.close(writing)
             os.close(reading)
-        if self._p.calls:
+        if self._view.calls:
             self._rows = CallTable(self._running)
 
     def _asked(self) -> Asked:
         from nfslab.storage.file_classes import read_file_classes
 
-        return Asked(lenses=LENSES, file_classes=read_file_classes(), columns=self._p.calls)
+        return Asked(lenses=LENSES, file_classes=read_file_classes(), columns=self._view.calls)
 
     def _spawn(self, output: Path) -> None:
         command = self._tool.command(self._wanted)
         self._context.commands.append(command)
-        self._process = self._context.files_host.spawn(
+        self._process = self._view.host.spawn(
             command,
             resources=self._context.resources,
             log=self._log,
@@ -249,7 +296,7 @@ class _Capture:
                 raise RunFailed(
                     f"{self._tool.name} ended instead of capturing on {self._wanted.interface}",
                     why=said.strip() or "it said nothing",
-                    fix="correct interface or filter in [collectors.capture]; "
+                    fix="correct the collector's interface or filter; "
                     "`tcpdump -D` lists interfaces",
                 )
             self._context.remaining_s()
@@ -294,7 +341,7 @@ class _Capture:
         if self._running is None:
             assert self._kept is not None
             self._running = start([self._kept], self._asked())
-            if self._p.calls:
+            if self._view.calls:
                 self._rows = CallTable(self._running)
         name = f"capture of {self._wanted.interface}"
         wait_for(self._running)
@@ -318,22 +365,14 @@ class _Capture:
         assert self._running is not None
         return self._running.progress()["read_bytes"]
 
-    def _tables(
-        self, capture: CaptureAnalysis, zero_ns: int, notes: list[str]
-    ) -> dict[str, pa.Table]:
-        from nfslab.evidence.capture.stored import tables
-
-        found = tables(capture, zero_ns)
-        if self._rows is not None:
-            calls = self._rows.table(zero_ns)
-            if self._rows.left_out:
-                notes.append(
-                    f"capture_calls holds the first {CALL_ROWS_MAX:,} calls; "
-                    f"{self._rows.left_out:,} more were counted only"
-                )
-            if calls is not None and calls.num_rows:
-                found["capture_calls"] = calls
-        return found
+    def _tables(self, capture: CaptureAnalysis, zero_ns: int, notes: list[str]) -> Tables:
+        calls = None if self._rows is None else self._rows.table(zero_ns)
+        if self._rows is not None and self._rows.left_out:
+            notes.append(
+                f"the table of calls holds the first {CALL_ROWS_MAX:,}; "
+                f"{self._rows.left_out:,} more were counted only"
+            )
+        return self._stored(capture, zero_ns, calls if calls is not None and len(calls) else None)
 
     def _ended(self, early: bool, taken: bool, code: int, said: str) -> list[str]:
         """What went wrong at the tool's end."""
@@ -353,7 +392,7 @@ class _Capture:
         if counts.dropped:
             notes.append(
                 f"the kernel dropped {counts.dropped:,} packets: calls and replies are missing; "
-                "give collectors.capture a larger buffer or a narrower filter"
+                "give the collector a larger buffer or a narrower filter"
             )
         if counts.dropped is None:
             notes.append(f"{self._tool.name} did not say how many packets were dropped")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.sections import Shown
     from nfslab.evidence.base import Found, RunFacts, SealedRun
+    from nfslab.results.records import ClientHostRecord
 
 SLOWER: Final = 1.25
 LATER_NS: Final = 1_000_000
@@ -60,6 +61,8 @@ class HostsFacts(Facts):
     """Of one run."""
 
     hosts: tuple[HostFacts, ...]
+    server: HostFacts | None = None
+    """Where the servers were, if not on the machine that nfslab ran on."""
     differences: tuple[str, ...]
     effect_share: float | None
     """What the skew can have left out of the timed part, at most."""
@@ -71,6 +74,7 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
     kind: ClassVar[str] = "hosts"
     title: ClassVar[str] = "Client hosts"
     Facts: ClassVar[type[Facts]] = HostsFacts
+    version: ClassVar[int] = 2
 
     def present(self, run: SealedRun) -> bool:
         """Did several hosts make it?"""
@@ -79,17 +83,10 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
     def facts(self, run: SealedRun) -> HostsFacts:
         """As recorded."""
         checks = {check.name: check.values for check in run.record.checks}
-        names = HostFacts.model_fields.keys() - {"error_ns", "offset_ns", "kernel"}
+        server = run.record.server_host
         return HostsFacts(
-            hosts=tuple(
-                HostFacts(
-                    error_ns=one.clock.error_ns,
-                    offset_ns=one.clock.offset_ns,
-                    kernel=str(one.facts.get("kernel", "")),
-                    **{name: getattr(one, name) for name in names},
-                )
-                for one in run.record.client_hosts
-            ),
+            hosts=tuple(_facts(one) for one in run.record.client_hosts),
+            server=None if server is None else _facts(server),
             differences=tuple(checks.get("hosts_alike", {}).get("differences", ())),
             effect_share=checks.get("start_skew", {}).get("effect_share"),
         )
@@ -98,7 +95,7 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
         """Of all counted runs."""
         differ = dict.fromkeys(text for run in found.runs for text in run.facts.differences)
         sentences = [f"The client hosts differ: {'; '.join(differ)}."] if differ else []
-        sentences += [*_shares(found), *_named(found), *_start(found)]
+        sentences += [*_shares(found), *_served(found), *_named(found), *_start(found)]
         return Section(
             self.title,
             anchor=self.kind,
@@ -107,6 +104,14 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
             tables=[Table.of("Each host at each point", list(_rows(found)), COLUMNS)],
             figures=_figure(found),
         )
+
+
+def _facts(record: ClientHostRecord) -> HostFacts:
+    clock = record.clock
+    names = HostFacts.model_fields.keys() - {"error_ns", "offset_ns", "kernel"}
+    known = {name: getattr(record, name) for name in names}
+    known["kernel"] = str(record.facts.get("kernel", ""))
+    return HostFacts(error_ns=clock.error_ns, offset_ns=clock.offset_ns, **known)
 
 
 class _Row:
@@ -169,6 +174,18 @@ def _shares(found: Found[HostsFacts]) -> list[str]:
         return [f"{said}."]
     low, high = percent(min(uneven)), percent(max(uneven))
     return [f"{said}; each did {low} to {high} of what was planned for it."]
+
+
+def _served(found: Found[HostsFacts]) -> list[str]:
+    """Where the servers were."""
+    servers = [run.facts.server for run in found.runs if run.facts.server is not None]
+    if not servers:
+        return []
+    names = dict.fromkeys(f"{one.name} ({one.address})" for one in servers)
+    busy = middle(one.cpu_busy for one in servers)
+    told = "" if busy is None else f"; it used {percent(busy)} of its processors"
+    error = quantity(max(one.error_ns for one in servers), "ns")
+    return [f"The servers were on {', '.join(names)}{told}. Its clock was compared to {error}."]
 
 
 def _listed(values: Sequence[int]) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nfslab.databases.postgres.failures import full_target
+from nfslab.databases.postgres.server import Server
 from nfslab.errors import RunFailed
 from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses, status_of
@@ -28,9 +29,9 @@ from nfslab.workloads.pgbench.printed import PrintedReport, read_printed_report
 from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from nfslab.databases.postgres.server import Server
+    from nfslab.databases.postgres.server import Reached
     from nfslab.hosts.base import Host
     from nfslab.machine.processes import Status
     from nfslab.machine.resources import Entry
@@ -110,19 +111,20 @@ def expected_transactions(parameters: PgbenchParameters) -> int:
 
 
 def log_room(
-    server: Server,
+    server: Reached,
     parameters: PgbenchParameters,
-    places: Mapping[str, Place],
+    places: Iterable[Path],
     *,
     memory_limited: bool,
 ) -> LogRoom:
     """Choose where the log goes; RunFailed when it cannot fit anywhere.
 
+    `places`: folders of the database, those that are here.
     `memory_limited`: the load lives in a memory cgroup, where memory is not ours to take.
     """
     logs = server.deployment.logs
     expected = expected_transactions(parameters) * BYTES_PER_TRANSACTION
-    devices = {os.stat(place.path).st_dev for place in places.values()}
+    devices = {os.stat(place).st_dev for place in places}
     shares = os.stat(logs).st_dev in devices
     name = f"{server.deployment.resources.name}-log-{secrets.token_hex(3)}"
     note = ""
@@ -151,7 +153,7 @@ def log_room(
 
 
 def run_pgbench(
-    server: Server,
+    server: Reached,
     argv: list[str],
     *,
     name: str,
@@ -163,7 +165,8 @@ def run_pgbench(
     deployment = server.deployment
     out = deployment.logs / f"{name}.out"
     log = deployment.logs / f"{name}.log"
-    cpu_before = server_cpu_s(server.process.pid)
+    pid = server.process.pid if isinstance(server, Server) else None
+    cpu_before = None if pid is None else server_cpu_s(pid)
     offset_before = _realtime_offset_ns()
     started_ns = time.monotonic_ns()
     process = deployment.start(
@@ -187,7 +190,7 @@ def run_pgbench(
     said = log.read_text(encoding="utf-8", errors="replace")
     if code != 0:
         raise _failure(server, code, said, places)
-    cpu_after = server_cpu_s(server.process.pid)
+    cpu_after = None if pid is None else server_cpu_s(pid)
     known = cpu_before is not None and cpu_after is not None
     return PgbenchRun(
         printed=read_printed_report(out.read_text(encoding="utf-8", errors="replace")),
@@ -198,12 +201,12 @@ def run_pgbench(
     )
 
 
-def _failure(server: Server, code: int, said: str, places: Mapping[str, Place]) -> RunFailed:
+def _failure(server: Reached, code: int, said: str, places: Mapping[str, Place]) -> RunFailed:
     """Why pgbench failed: a full target, a dead server, or its own words."""
     lines = [line for line in said.splitlines() if line.strip()]
     if full := full_target(lines, places):
         return full
-    if server.process.ended_within(DEATH_WAIT_S):
+    if server.ends_within(DEATH_WAIT_S):
         return server.death("PostgreSQL died in the middle of the run", "\n".join(lines[-3:]))
     return RunFailed(
         f"pgbench failed (exit code {code})",

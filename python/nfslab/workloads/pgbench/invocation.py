@@ -19,7 +19,7 @@ from nfslab.workloads.pgbench.transaction_log import LogLayout
 
 if TYPE_CHECKING:
     from nfslab.databases.postgres.installation import Installation
-    from nfslab.databases.postgres.server import Server
+    from nfslab.databases.postgres.server import Reached
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
 
 NEVER_S: Final = 100_000_000
@@ -36,7 +36,7 @@ def log_layout(parameters: PgbenchParameters) -> LogLayout:
 
 def pgbench_arguments(
     parameters: PgbenchParameters,
-    server: Server,
+    server: Reached,
     *,
     seed: int,
     log_prefix: Path | None,

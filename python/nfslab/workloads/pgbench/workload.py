@@ -8,11 +8,16 @@
 The server is up but has touched little when `prepare` ends, so the runner can drop the
 page cache in between. The warm-up belongs to `measure`, since a cache that was dropped
 after it would undo it; collectors are told when the timed part begins (`nfslab.context`).
+
+On several client hosts the database is the prime's: it prepares, verifies and finishes, and each
+host measures with its part of the clients (`hosts`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
@@ -21,16 +26,18 @@ from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome, Workload
-from nfslab.workloads.pgbench import execution, invariant, invocation, outcome
+from nfslab.workloads.pgbench import execution, hosts, invariant, invocation, outcome
+from nfslab.workloads.pgbench.hosts import PartOfLoad, Told
 from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.transaction_log import OK, read_transaction_log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from nfslab.context import HostPart
     from nfslab.databases.base import Tables
-    from nfslab.databases.postgres.server import Server
+    from nfslab.databases.postgres.server import Reached
     from nfslab.results.records import CheckRecord, Metric
     from nfslab.workloads.base import RunContext, WorkloadParameters
     from nfslab.workloads.pgbench.printed import PrintedReport
@@ -56,6 +63,7 @@ class PgbenchWorkload(Workload):
     roles: ClassVar[tuple[str, ...]] = ("data", "wal")
     files_on: ClassVar[Literal["client", "server"]] = "server"
     engine = "postgres"
+    has_server: ClassVar[bool] = True
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)
@@ -63,10 +71,16 @@ class PgbenchWorkload(Workload):
         self._uncounted = 0
         self._verified = False
         self._room: execution.LogRoom | None = None
+        self._part: PartOfLoad | None = None
+        """On one of several client hosts."""
+        self._server_cpu_s: float | None = None
+        """While client hosts made the load."""
 
     @property
     def driver(self) -> PgbenchParameters:
-        """What pgbench has to do."""
+        """What pgbench has to do, here."""
+        if self._part is not None:
+            return self._part.parameters
         assert isinstance(self.parameters, PgbenchParameters)
         return self.parameters
 
@@ -78,7 +92,7 @@ class PgbenchWorkload(Workload):
     def check(self) -> Availability:
         """The installation asked for, its pgbench's options, its opinion of the settings."""
         found = self.database.check()
-        if not found.ok:
+        if not found.ok or self._part is not None:
             return found
         return invocation.invocation_possible(self.driver, self.database.installation)
 
@@ -100,6 +114,60 @@ class PgbenchWorkload(Workload):
                 'set workload.socket = "tcp"',
             )  # fmt: skip
         return Availability(True)
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """Each needs a client, and the way to the server is a network."""
+        p = self.driver
+        if processes != 1:
+            return Availability(
+                False, "pgbench runs once on each client host",
+                "leave client.processes out: workload.threads are the threads of each pgbench",
+            )  # fmt: skip
+        if p.socket != "tcp":
+            return Availability(
+                False, "client hosts reach the server over a network, and pgbench would not use it",
+                'set workload.socket = "tcp"',
+            )  # fmt: skip
+        if p.clients < hosts:
+            return Availability(
+                False, f"{p.clients} clients are too few for {hosts} client hosts",
+                "ask for fewer hosts, or for more of workload.clients: they are those of all hosts",
+            )  # fmt: skip
+        return Availability(True)
+
+    def connections(self, processes: int) -> int:
+        """Of each host: at most its clients'."""
+        return self.driver.clients
+
+    def handed_on(self) -> dict[str, Any]:
+        """Where the server is, its password, its version, and own scripts."""
+        server, paths = self.database.server(), map(invocation.script_path, self.driver.scripts)
+        told = Told(
+            host=server.host, port=server.port, password=server.password,
+            major=self.database.installation.major,
+            scripts=[path.read_text(encoding="utf-8") for path in paths],
+            folders=[str(place.path) for place in server.places.values()],
+        )  # fmt: skip
+        return told.model_dump(mode="json")
+
+    def taken(self, told: dict[str, Any]) -> None:
+        """The server of the prime is the one to load."""
+        self._part = PartOfLoad(self.driver, self.database, Told.model_validate(told))
+
+    @contextlib.contextmanager
+    def loaded(self) -> Iterator[None]:
+        """The CPU time of the server meanwhile."""
+        pid = self.database.server().process.pid
+        before = execution.server_cpu_s(pid)
+        yield
+        after = execution.server_cpu_s(pid)
+        known = before is not None and after is not None
+        self._server_cpu_s = after - before if known else None  # type: ignore[operator]
+
+    def require_up(self, within_s: float = 0.0) -> None:
+        """RunFailed with the server's last words."""
+        if self.database.is_up and self.database.server().ends_within(within_s):
+            raise self.database.death("PostgreSQL died in the middle of the run")
 
     def load_shape(self) -> LoadShape:
         """Closed, or open with `rate`: pgbench's throttle plans each transaction's instant."""
@@ -133,6 +201,9 @@ class PgbenchWorkload(Workload):
         _import_readers()
         self._room = None
         self._committed, self._uncounted, self._verified = {}, 0, False
+        if self._part is not None:
+            self._part.prepare(context)
+            return
         self.keep_scripts(context)
         self.database.bring_up(context, self.tables())
 
@@ -146,7 +217,9 @@ class PgbenchWorkload(Workload):
         self._room = room = self._log_room(context, p)
         if room.note:
             context.notes.append(room.note)
-        argv = invocation.pgbench_arguments(p, server, seed=context.seed, log_prefix=room.prefix)
+        argv = invocation.pgbench_arguments(
+            p, server, seed=self._seed(context), log_prefix=room.prefix
+        )
         self.before_load()
         with context.timed() as part, context.phase("pgbench"):
             run = execution.run_pgbench(
@@ -165,6 +238,9 @@ class PgbenchWorkload(Workload):
         timed = outcome.timed_part(whole, run, open_loop=p.rate is not None)
         part.was(timed.start_ns, timed.end_ns)
         self._count(run.printed, names, log if p.sampling_rate == 1 else None)
+        if self._part is not None:
+            counted = (self._committed, self._uncounted)
+            hosts.keep(context, run, timed, counted)
         self._remark(context, run)
         self._forget_room()
         statements = outcome.statements(run.printed, names)
@@ -208,7 +284,9 @@ class PgbenchWorkload(Workload):
         """Does the database hold what pgbench says it committed?"""
         import psycopg
 
-        server = self.server()
+        if self._part is not None:
+            return []
+        server = self.database.server()
         with context.phase("invariant"), server.connect() as connection:
             limit_ms = max(1, int(context.remaining_s() * 1000))
             connection.execute(
@@ -243,9 +321,40 @@ class PgbenchWorkload(Workload):
             self._room.entry.undo()
             self._room = None
 
-    def server(self) -> Server:
-        """The one that is up; RunFailed where there is none."""
-        return self.database.server()
+    def server(self) -> Reached:
+        """The one that is loaded; RunFailed where there is none."""
+        return self.database.server() if self._part is None else self._part.server()
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """Transactions of all hosts, in order of completion."""
+        p, names = self.driver, self.driver.script_names()
+        whole = hosts.merged(p, parts)
+        run = replace(whole.run, server_cpu_s=self._server_cpu_s)
+        for name, count in whole.committed.items():
+            self._committed[name] = self._committed.get(name, 0) + count
+        self._uncounted += whole.uncounted
+        context.timed.was(run.started_ns, run.started_ns + whole.span_ns)
+        context.commands.extend(argv for part in parts for argv in part.record.commands)
+        self._remark(context, run)
+        if p.warm_up:
+            context.notes.append(_warm_up_note(p))
+        statements = outcome.statements(run.printed, names)
+        return Outcome(
+            metrics=outcome.metrics(whole.log, run, p),
+            samples={
+                "transactions": whole.table,
+                "latency_histogram": outcome.histogram_table(whole.log),
+                **({} if statements is None else {"statements": statements}),
+            },
+            operations="transactions",
+            sampled_share=p.sampling_rate,
+            by_host=whole.by_host,
+            checks=whole.checks,
+        )
+
+    def _seed(self, context: RunContext) -> int:
+        """Of what pgbench draws: another one on each host."""
+        return context.seed + hosts.SEED_STEP * (0 if context.share is None else context.share.host)
 
     def tables(self) -> Tables:
         """What is loaded."""
@@ -281,7 +390,7 @@ class PgbenchWorkload(Workload):
             alike = p.model_copy(update={"duration": p.warm_up, "transactions": None})
             self._room = self._log_room(context, alike)
         argv = invocation.pgbench_arguments(
-            p, server, seed=context.seed + 1, warm_up=True,
+            p, server, seed=self._seed(context) + 1, warm_up=True,
             log_prefix=self._room.prefix if self._room is not None else None,
         )  # fmt: skip
         run = execution.run_pgbench(
@@ -298,13 +407,14 @@ class PgbenchWorkload(Workload):
             log, run = self.operations(log, run, p.warm_up)
             self._forget_room()
         self._count(run.printed, names, log)
-        context.notes.append(
-            f"a warm-up of {p.warm_up:g} s came before the timed part, and is not counted"
-        )
+        context.notes.append(_warm_up_note(p))
 
     def _log_room(self, context: RunContext, p: PgbenchParameters) -> execution.LogRoom:
         limited = context.services.memory_cgroup is not None
-        return execution.log_room(self.server(), p, context.places, memory_limited=limited)
+        folders = [place.path for place in context.places.values()]
+        if self._part is not None:
+            folders = self._part.folders_here()
+        return execution.log_room(self.server(), p, folders, memory_limited=limited)
 
     def _count(
         self, printed: PrintedReport, names: list[str], log: TransactionLog | None = None
@@ -360,6 +470,10 @@ class PgbenchWorkload(Workload):
             context.notes.append(
                 f"only a share of {p.sampling_rate:g} of the transactions was logged"
             )
+
+
+def _warm_up_note(p: PgbenchParameters) -> str:
+    return f"a warm-up of {p.warm_up:g} s came before the timed part, and is not counted"
 
 
 def _import_readers() -> None:

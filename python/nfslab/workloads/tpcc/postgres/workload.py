@@ -10,7 +10,9 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.databases.postgres.database import PostgresSession
+from nfslab.machine.availability import Availability
 from nfslab.results.records import CheckRecord, LoadShape, Metric
+from nfslab.workloads.base import Workload
 from nfslab.workloads.pgbench import outcome
 from nfslab.workloads.pgbench.transaction_log import OK
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -93,6 +95,10 @@ class TpccOnPostgres(PgbenchWorkload):
         super().prepare(context)
         context.notes.append(told_pace(self.asked))
 
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """Its tally is of one program's transactions."""
+        return Workload.check_hosts(self, hosts, processes)
+
     def before_load(self) -> None:
         """Orders and the machine's counters."""
         self._tally.begin()
@@ -126,7 +132,7 @@ class TpccOnPostgres(PgbenchWorkload):
         by_kind = dict(
             zip(MIX, (committed[str(path)] for path in self.driver.scripts), strict=True)
         )
-        session = PostgresSession(self.server(), connection)
+        session = PostgresSession(self.database.server(), connection)
         return self._tally.invariant(session, "postgres", by_kind, uncounted=uncounted)
 
 

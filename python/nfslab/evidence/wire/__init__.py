@@ -1,0 +1,1 @@
+"""What lies between client and server: two captures of the same calls, joined."""

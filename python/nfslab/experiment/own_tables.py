@@ -1,0 +1,57 @@
+"""Evidence that hosts of a run gathered and that is the run's own, not one host's among several.
+
+What the server's host saw of the servers is; so is what a client host saw of the client, where it
+is the only one: then the run is that of two machines, and all that joins client and server is told
+of it as of a run on one. What is of one of several client hosts stays in `hosts/NAME`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nfslab.errors import RunFailed
+from nfslab.results.checksums import CHECKSUMS
+from nfslab.results.records import HostRecord
+from nfslab.results.taken_tables import take_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from nfslab.context import HostPart
+    from nfslab.results.records import ClientHostRecord, EvidenceRecord
+
+EVIDENCE = "evidence"
+
+
+def as_host(record: ClientHostRecord) -> HostRecord:
+    """What a run keeps of the host on one of its sides."""
+    return HostRecord(**{name: getattr(record, name) for name in HostRecord.model_fields})
+
+
+def take_tables(
+    run: Path, part: HostPart, host: HostRecord, moved_ns: int, is_own: Callable[[str], bool]
+) -> list[EvidenceRecord]:
+    """Move what collectors that are the run's own left, `t_ns` later by `moved_ns`; RunFailed.
+
+    Their records, for the run's.
+    """
+    import pyarrow as pa
+
+    taken = [one for one in part.record.evidence if is_own(one.collector)]
+    try:
+        for evidence in taken:
+            for table in evidence.tables:
+                take_table(part.folder / table, run / table, host, moved_ns)
+            for kept in (part.folder / EVIDENCE).glob(f"{evidence.collector}.*"):
+                kept.rename(run / EVIDENCE / kept.name)
+        if taken:
+            # They were found to be right when they arrived; the run's own are of all files.
+            (part.folder / CHECKSUMS).unlink(missing_ok=True)
+    except (OSError, pa.ArrowException) as error:
+        raise RunFailed(
+            f"what {part.name} saw cannot be kept",
+            why=str(error),
+            fix="make room in the results folder",
+        ) from error
+    return taken

@@ -1,0 +1,63 @@
+"""One of several processes of `nfslab files`: `python -m nfslab.workloads.files_part`.
+
+    parent (`nfslab.machine.agent`)      this process
+    files: its `config`            ──>   the phases (`nfslab._core.run_files`)
+    go: `at_ns`                    <─>   at: `gate`, `phase`    wherever it waits for the others
+                                   ──>   result: `result`
+                                         between: progress: `state`; an error ends it
+
+The parent's end of standard input is its life: when that closes, the work stops, and the files that
+it made are removed.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import Any
+
+from nfslab.machine.agent import Parent, ParentGone, error_content
+
+LINE_MAX = 1 << 20
+"""Bytes of a line; a configuration has some hundred."""
+
+
+def work(parent: Parent) -> None:
+    """From the configuration to the result."""
+    from nfslab._core import run_files
+
+    def progress(text: str) -> None:
+        parent.say("progress", state=json.loads(text))
+        if not parent.is_there():
+            raise ParentGone
+
+    def meet(gate: str, phase: str) -> int:
+        parent.say("at", gate=gate, phase=phase)
+        return int(parent.obey("go")["at_ns"])
+
+    parent.say("ready")
+    config: dict[str, Any] = parent.obey("files")["config"]
+    result = json.loads(run_files(json.dumps(config), progress, meet))
+    parent.say("result", result=result)
+
+
+def main() -> int:
+    """Exit code: 0 all was handed over, 1 an error was said, 3 the parent is gone."""
+    from nfslab._core import CoreError
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = Parent(LINE_MAX)
+    try:
+        try:
+            work(parent)
+        except CoreError as error:
+            parent.say("error", **error_content(error))
+            return 1
+    except (ParentGone, BrokenPipeError):
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
