@@ -6,10 +6,10 @@
 one client host on this machine (client.hosts = 1, client.processes = 4). A closed load of 32
 processes that think 3 ms on a server that answers after 5 ms (without thinking they would go in
 step, and how many replies come at once would decide): what they achieve, and the CPU of the
-generators' threads for an operation, without what they spend waiting awake. `files`: random reads of
-two threads from a file in memory, by the command and by a client host's process. `pgbench`: queries
-of two clients on a database in memory, over TCP in both ways. Ratios within rounds, whose order
-turns. Aim: at most 1 % less, and at most 1 % more.
+generators' threads for an operation, without what they spend waiting awake. `files`: random reads
+of one thread from a file in memory, by the command and by a client host's process. `pgbench`:
+queries of two clients on a database in memory, over TCP in both ways. Ratios within rounds, whose
+order turns. Aim: at most 1 % less, and at most 1 % more.
 
 A run that the guard refuses, since the machine was busy, has its figures all the same; it is said.
 """
@@ -73,7 +73,6 @@ kind = "files"
 data = "memory"
 file_size = "64M"
 files = 1
-threads = 2
 phases = "random_read"
 random_operations = 1_000_000_000
 time_limit = "{seconds}s"

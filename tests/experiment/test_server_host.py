@@ -176,7 +176,8 @@ def test_no_call_arrives_before_it_was_sent(hosts: int, tmp_path: Path) -> None:
     for host, one in zip(found.hosts, record.client_hosts, strict=True):
         assert one.operations is not None
         assert host.total >= one.operations > 100
-        assert host.calls > 0.95 * host.total, host.left_out
+        answered = host.total - host.left_out.get("not answered", 0)
+        assert host.calls > 0.95 * answered > 100, host.left_out
         assert 0 < host.error_ns < 100_000
         assert host.contradicted_ns == 0
         assert host.rows[0].summary.mean_ns[PARTS_ON_WIRE.index("at the server")] > 99_000_000

@@ -2,8 +2,8 @@
 //!
 //! Workers prepare (open, allocate) and report ready; then one gate opens for all, and the time
 //! starts: now, or at the instant that all processes of the run were given. The coordinator wakes
-//! [`TICK`] after tick to ask the observer whether to go on, and at once when a worker ends. A worker
-//! that fails makes the others stop after their operation.
+//! [`TICK`] after tick to ask the observer whether to go on, and at once when a worker ends. A
+//! worker that fails makes the others stop after their operation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

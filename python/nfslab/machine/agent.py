@@ -18,12 +18,13 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import NfslabError, RunFailed, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 STDIN: Final = 0
 STDOUT: Final = 1
@@ -101,6 +102,26 @@ def command_of(line: bytes, known: dict[str, frozenset[str]], fix: str) -> dict[
 
 class ParentGone(Exception):
     """Nobody is there to tell us anything."""
+
+
+def child(work: Callable[[Parent], None], bytes_most: int) -> int:
+    """The whole of a child that does one thing after the other; a Ctrl-C is the parent's to obey.
+
+    Its exit code: 0 all was handed over, 1 an error was said, 3 the parent is gone.
+    """
+    from nfslab._core import CoreError
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = Parent(bytes_most)
+    try:
+        try:
+            work(parent)
+        except CoreError as error:
+            parent.say("error", **error_content(error))
+            return 1
+    except (ParentGone, BrokenPipeError):
+        return 3
+    return 0
 
 
 class Parent:

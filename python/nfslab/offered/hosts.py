@@ -16,9 +16,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from nfslab.errors import RunFailed
+from nfslab.machine import handed
+from nfslab.machine.handed import HandedOver
 from nfslab.results.durable import to_json
 
 if TYPE_CHECKING:
@@ -29,22 +29,15 @@ if TYPE_CHECKING:
     from nfslab.context import HostPart, Share
     from nfslab.offered.processes import Part
 
-FOLDER: Final = "parts"
-"""In a run's folder: a file for each generator process."""
 PLAN: Final = "load_plan.json"
-"""Beside it: the plan of the whole load."""
-PART_BYTES_MAX: Final = 512 << 20
+"""In a run's folder: the plan of the whole load."""
 _PROCESS: Final = re.compile(r"^generator process (\d+) of (\d+)")
 _INSTANTS: Final = ("start_ns", "window_start_ns", "window_end_ns", "end_ns")
 
 
-class Handed(BaseModel):
+class Handed(HandedOver):
     """What one generator process handed over."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    index: int
-    """Among the parts of the whole load."""
     sums: str | None
     """As `Load.run_part` made them; None: see `lost`."""
     began_ns: int | None
@@ -72,35 +65,19 @@ def handed_over(part: Part) -> Handed:
     return Handed(index=part.index, sums=part.sums, began_ns=part.began_ns, lost=part.lost)
 
 
-def keep(plan: dict[str, Any], parts: Sequence[Part], run: Path) -> None:
-    """What the generator processes of this host handed over, into the run's folder."""
-    folder = run / FOLDER
-    folder.mkdir()
-    (run / PLAN).write_bytes(to_json(plan))
-    for part in parts:
-        (folder / f"{part.index}.json").write_bytes(to_json(handed_over(part).model_dump()))
-
-
 def read(host: HostPart) -> list[Handed]:
     """What that host kept, its instants on our clock; RunFailed."""
-    found = []
-    for index in host.share.indices:
-        path = host.folder / FOLDER / f"{index}.json"
-        try:
-            if path.stat().st_size > PART_BYTES_MAX:
-                raise ValueError(f"more than {PART_BYTES_MAX} bytes")
-            handed = Handed.model_validate_json(path.read_bytes())
-            if handed.index != index:
-                raise ValueError(f"it is of process {handed.index + 1}")
-            handed = moved(handed, host.offset_ns)
-        except (OSError, ValueError, ValidationError, LookupError, TypeError) as error:
-            raise RunFailed(
-                f"what generator process {index + 1} measured on {host.name} cannot be read",
-                why=str(error),
-                fix="run it again; if it stays so, see that host's nfslab and disk",
-            ) from error
-        found.append(handed)
-    return found
+    kept = handed.read(host, Handed)
+    try:
+        return [moved(one, host.offset_ns) for one in kept]
+    except (ValueError, LookupError, TypeError) as error:
+        what = f"what generator processes measured on {host.name}"
+        raise handed.unreadable(what, error) from error
+
+
+def keep_plan(plan: dict[str, Any], run: Path) -> None:
+    """Of the whole load, into this host's folder of the run."""
+    (run / PLAN).write_bytes(to_json(plan))
 
 
 def plan_of(hosts: Sequence[HostPart]) -> dict[str, Any]:
@@ -125,12 +102,12 @@ def merged(hosts: Sequence[HostPart]) -> tuple[dict[str, Any], Load, dict[str, O
 
 
 def joined(
-    plan: dict[str, Any], handed: dict[str, list[Handed]], hosts: Sequence[tuple[str, Share]]
+    plan: dict[str, Any], of_host: dict[str, list[Handed]], hosts: Sequence[tuple[str, Share]]
 ) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
     """The same of what is in memory, its instants on our clock; `plan` is of the whole load."""
     from nfslab._core import CoreError, Load
 
-    whole = [one for some in handed.values() for one in some]
+    whole = [one for some in of_host.values() for one in some]
     sums = [one.sums for one in whole if one.sums is not None]
     lost = [(one.index, one.lost or "it said nothing") for one in whole if one.sums is None]
     if not sums:
@@ -146,7 +123,7 @@ def joined(
         total = sum(planned.values())
         figures = {
             name: _of_host(some, sum(planned.get(one.index, 0.0) for one in some) / total)
-            for name, some in handed.items()
+            for name, some in of_host.items()
         }
     except (CoreError, ValueError, LookupError, TypeError) as error:
         raise _no_point(str(error)) from error
@@ -176,18 +153,18 @@ def named(text: str, hosts: Sequence[tuple[str, Share]]) -> str:
     return text
 
 
-def moved(handed: Handed, offset_ns: int) -> Handed:
+def moved(one: Handed, offset_ns: int) -> Handed:
     """Sums whose load began at the same instant of our clock; LookupError, ValueError, ..."""
-    if handed.sums is None or not offset_ns:
-        return handed
-    sums = json.loads(handed.sums)
+    if one.sums is None or not offset_ns:
+        return one
+    sums = json.loads(one.sums)
     sums["times"] |= {name: sums["times"][name] - offset_ns for name in _INSTANTS}
-    return handed.model_copy(update={"sums": json.dumps(sums)})
+    return one.model_copy(update={"sums": json.dumps(sums)})
 
 
-def _of_host(handed: Sequence[Handed], planned_share: float) -> OfHost:
+def _of_host(parts: Sequence[Handed], planned_share: float) -> OfHost:
     answered = response_ns = 0
-    for one in handed:
+    for one in parts:
         if one.sums is not None:
             for row in json.loads(one.sums)["measured"]["operations"]:
                 answered += row["measured"]

@@ -17,13 +17,12 @@ was not there to begin. What single operations were late by is in the sums.
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
 import time
 from typing import Any
 
-from nfslab.machine.agent import Parent, ParentGone, error_content
+from nfslab.machine.agent import Parent, child
 
 LINE_MAX = 64 << 20
 """Bytes of a line; a plan has some thousands."""
@@ -69,22 +68,5 @@ def work(parent: Parent) -> None:
     parent.say("sums", sums=sums, began_ns=present.began_ns)
 
 
-def main() -> int:
-    """Exit code: 0 all was handed over, 1 an error was said, 3 the parent is gone."""
-    from nfslab._core import CoreError
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = Parent(LINE_MAX)
-    try:
-        try:
-            work(parent)
-        except CoreError as error:
-            parent.say("error", **error_content(error))
-            return 1
-    except (ParentGone, BrokenPipeError):
-        return 3
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(child(work, LINE_MAX))

@@ -297,7 +297,7 @@ class FilesWorkload(OwnCommand):
 
     def _measure_part(self, context: RunContext, processes: Processes) -> Outcome:
         """The phases of this host's processes, with those of the others; their results are kept."""
-        from nfslab.workloads.files_hosts import keep
+        from nfslab.machine.handed import keep
 
         told = ""
 

@@ -23,26 +23,20 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
 from nfslab.errors import RunFailed
 from nfslab.machine import children
 from nfslab.machine.agent import error_of
+from nfslab.machine.handed import HandedOver, read, unreadable
 from nfslab.results.core_tables import typed_table
-from nfslab.results.durable import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
     import pyarrow as pa
 
     from nfslab.context import HostPart, Met, TimedPart
     from nfslab.machine.children import Child
 
-FOLDER: Final = "parts"
-"""In a run's folder: a file for each process."""
-PART_BYTES_MAX: Final = 256 << 20
 LOOK_S: Final = 0.5
 """Between two looks at whether the run is to go on, where no process says anything."""
 SUMS: Final = (
@@ -52,13 +46,9 @@ SUMS: Final = (
 QUANTILES: Final = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99, "p999_ns": 0.999}
 
 
-class Handed(BaseModel):
+class Handed(HandedOver):
     """What one process handed over."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    index: int
-    """Among the processes of all hosts."""
     result: dict[str, Any]
     """As `run_files` gives it."""
     common_ns: list[int]
@@ -196,49 +186,16 @@ def processes(configs: Sequence[dict[str, Any]]) -> Iterator[Processes]:
         some.leave()
 
 
-def keep(handed: Sequence[Handed], run: Path) -> None:
-    """What the processes of this host handed over, into the run's folder."""
-    folder = run / FOLDER
-    folder.mkdir()
-    for one in handed:
-        (folder / f"{one.index}.json").write_bytes(to_json(one.model_dump()))
-
-
-def read(host: HostPart) -> list[Handed]:
-    """What that host kept; RunFailed."""
-    found = []
-    for index in host.share.indices:
-        path = host.folder / FOLDER / f"{index}.json"
-        try:
-            if path.stat().st_size > PART_BYTES_MAX:
-                raise ValueError(f"more than {PART_BYTES_MAX} bytes")
-            handed = Handed.model_validate_json(path.read_bytes())
-            if handed.index != index:
-                raise ValueError(f"it is of process {handed.index + 1}")
-        except (OSError, ValueError, ValidationError) as error:
-            raise _unreadable(f"what process {index + 1} measured on {host.name}", error) from error
-        found.append(handed)
-    return found
-
-
 def merged(parts: Sequence[HostPart]) -> tuple[dict[str, Any], pa.Table]:
     """The result of the whole run, in the form of one process's; what each host did; RunFailed."""
     from nfslab._core import CoreError
 
-    of_host = {part.name: read(part) for part in parts}
+    of_host = {part.name: read(part, Handed) for part in parts}
     try:
         result = _result([one for some in of_host.values() for one in some])
         return result, _by_host(of_host, result["start_monotonic_ns"])
     except (CoreError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _unreadable("what the client hosts measured is not one run: it", error) from error
-
-
-def _unreadable(what: str, error: Exception) -> RunFailed:
-    return RunFailed(
-        f"{what} cannot be read",
-        why=str(error),
-        fix="run it again; if it stays so, see that all hosts have the same nfslab",
-    )
+        raise unreadable("what the client hosts measured is not one run: it", error) from error
 
 
 def _result(handed: Sequence[Handed]) -> dict[str, Any]:

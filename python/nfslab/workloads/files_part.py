@@ -13,11 +13,10 @@ it made are removed.
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from typing import Any
 
-from nfslab.machine.agent import Parent, ParentGone, error_content
+from nfslab.machine.agent import Parent, ParentGone, child
 
 LINE_MAX = 1 << 20
 """Bytes of a line; a configuration has some hundred."""
@@ -42,22 +41,5 @@ def work(parent: Parent) -> None:
     parent.say("result", result=result)
 
 
-def main() -> int:
-    """Exit code: 0 all was handed over, 1 an error was said, 3 the parent is gone."""
-    from nfslab._core import CoreError
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = Parent(LINE_MAX)
-    try:
-        try:
-            work(parent)
-        except CoreError as error:
-            parent.say("error", **error_content(error))
-            return 1
-    except (ParentGone, BrokenPipeError):
-        return 3
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(child(work, LINE_MAX))

@@ -289,7 +289,8 @@ class SfsWorkload(OwnCommand):
 
     def _measure_part(self, context: RunContext, generators: Generators) -> Outcome:
         """Their load from the common start on; what they handed over is kept."""
-        from nfslab.offered.hosts import keep
+        from nfslab.machine.handed import keep
+        from nfslab.offered.hosts import handed_over, keep_plan
         from nfslab.offered.processes import START_S, PartFailed
 
         try:
@@ -302,7 +303,8 @@ class SfsWorkload(OwnCommand):
         begins = [one.began_ns for one in generators.parts if one.began_ns is not None]
         if len(begins) == len(generators.parts):
             part.began(max(begins))
-        keep(self._point(context).plan(), generators.parts, context.folder)
+        keep([handed_over(part) for part in generators.parts], context.folder)
+        keep_plan(self._point(context).plan(), context.folder)
         return Outcome(metrics={})
 
     def _outcome(self, context: RunContext, point: dict[str, Any], emulated: bool) -> Outcome:
