@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from nfslab.cluster.base import Agent, Member
+from nfslab.cluster.bridge import HOSTS_MAX
 from nfslab.cluster.here import AgentHere
-from nfslab.cluster.namespaces import HOSTS_MAX, NamespacesHere
+from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import RunFailed
 from nfslab.hosts.namespace import LINK_NAME_CHARACTERS
 from nfslab.machine.resources import Resources

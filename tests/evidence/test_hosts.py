@@ -31,6 +31,7 @@ def host(name: str, share: float = 0.25, **other: Any) -> ClientHostRecord:
         share=share,
         planned_share=0.25,
         drift_ppm=1.5,
+        facts={"kernel": "6.12.1"},
         clock=ClockRecord(offset_ns=7, error_ns=50_000),
         **values,
     )
@@ -72,8 +73,8 @@ def test_hosts_that_are_alike_are_said_to_share(tmp_path: Path) -> None:
         "0.200 % of a timed part.",
     ]
     (table,) = made.tables
-    assert [[cell.text for cell in row][:5] for row in table.rows] == [
-        ["threads=4", name, "10.0.0.9", "4", "25 %"] for name in names
+    assert [[cell.text for cell in row][:6] for row in table.rows] == [
+        ["threads=4", name, "10.0.0.9", "6.12.1", "4", "25 %"] for name in names
     ]
     (figure,) = made.figures
     drawing = figure.views[0].load()

@@ -32,7 +32,7 @@ import ctypes, os, pathlib, re, socket, subprocess, sys
 here = pathlib.Path(__file__).parent
 ports = {{}}
 for word in sys.argv:
-    if found := re.fullmatch(r"socket,id=(control|stdout|stderr),path=(.*)", word):
+    if found := re.fullmatch(r"socket,id=(control|stdout|stderr|stdin),path=(.*)", word):
         ports[found[1]] = socket.socket(socket.AF_UNIX)
         ports[found[1]].connect(found[2])
 # cpio, format newc: 13 numbers of 8 hexadecimal digits, name, content, both padded to 4 bytes.
@@ -56,7 +56,7 @@ script.write_bytes(files["command.sh"])
 # Its programs end with a guest.
 dies_too = lambda: ctypes.CDLL(None).prctl(1, 9)
 done = subprocess.run(
-    ["/bin/sh", script], stdin=subprocess.DEVNULL,
+    ["/bin/sh", script], stdin=ports.get("stdin", subprocess.DEVNULL),
     stdout=ports["stdout"], stderr=ports["stderr"], preexec_fn=dies_too,
 )
 after = here / "after.sh"
@@ -75,7 +75,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     (folder / "modules.dep").write_text("")
-    names = ["virtio_pci", "virtio_console", "virtiofs", "overlay"]
+    names = ["virtio_pci", "virtio_console", "virtiofs", "overlay", "virtio_net"]
     (folder / "modules.builtin").write_text("".join(f"k/{one}.ko\n" for one in names))
 
     def find(asked: str, _modules: Path | None, _say: Callable[[str], None]) -> Kernel:

@@ -110,13 +110,11 @@ class Meddling:
         self.pids: list[int] = []
         waits = ClientHosts.await_all
 
-        def meddled(
-            clients: ClientHosts, event: str, silence_s: float = 4.0, of: Any = None
-        ) -> None:
+        def meddled(clients: ClientHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
             if event == "measured":
                 self.pids = [pid_of(host.agent) for host in clients.hosts]
                 act(clients)
-            waits(clients, event, silence_s, of)
+            waits(clients, event, wait, of)
 
         monkeypatch.setattr(ClientHosts, "await_all", meddled)
 

@@ -231,11 +231,11 @@ def test_a_servers_host_that_is_lost_fails_the_run_by_its_name(
 ) -> None:
     waits = ClientHosts.await_all
 
-    def lost(clients: ClientHosts, event: str, silence_s: float = 4.0, of: Any = None) -> None:
+    def lost(clients: ClientHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
         if event == "measured" and clients.serving is not None:
             assert isinstance(clients.serving.agent, AgentHere)
             os.kill(clients.serving.agent._child.process.pid, number)
-        waits(clients, event, silence_s, of)
+        waits(clients, event, wait, of)
 
     monkeypatch.setattr(ClientHosts, "await_all", lost)
     record, _ = made(apart(tmp_path, hosts=1))

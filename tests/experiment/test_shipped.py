@@ -44,6 +44,7 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "files-sweep-2004",
         "variants-2003",
         "kernels-2003",
+        "kernel-clients",
         "placement-nfs-2001",
         "mount-options-2001",
         "rpcstat-2001",

@@ -31,6 +31,7 @@ from nfslab.hosts.local import LocalHost
 from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine import nfs_mounts
 from nfslab.machine.mounts import mounts
+from nfslab.machine.nfsd_threads import least_threads
 from nfslab.machine.processes import all_statuses, descendants_of
 from nfslab.machine.resources import Resources, recover
 from nfslab.mounts.kernel import KernelMount
@@ -55,7 +56,8 @@ GUEST = (
 """What is exported lies on a file system that can be: an overlay cannot."""
 FILES = (
     "tests/mount/test_kernel_nfs.py", "tests/mount/test_kernel_calls.py",
-    "tests/mount/test_kernel_client.py", "tests/mount/test_kernel_postgres.py",
+    "tests/mount/test_nfsd_modes.py", "tests/mount/test_kernel_client.py",
+    "tests/mount/test_kernel_postgres.py",
     "tests/hosts/test_wire.py", "tests/targets/test_stripe.py",
     "tests/servers/test_contract.py", "tests/mounts/test_contract.py",
 )  # fmt: skip
@@ -69,8 +71,8 @@ def _missing() -> str:
 
 
 kernel = pytest.mark.skipif(bool(_missing()), reason=_missing() or "it can")
-before_7 = pytest.mark.skipif(
-    int(os.uname().release.split(".")[0]) >= 7, reason="this kernel's nfsd has min_threads"
+without_min_threads = pytest.mark.skipif(
+    least_threads() is not None, reason="this kernel's nfsd has min_threads"
 )
 without_io_modes = pytest.mark.skipif(
     (IO_MODES / "io_cache_read").exists(), reason="this kernel's nfsd has modes of reading"
@@ -339,7 +341,7 @@ def test_further_options_settings_and_the_server_are_as_asked(
         ({"vers": "3", "proto": "udp"}, NfslabError, "udp"),
         ({"vers": "4.2", "nfs_versions": ["3"]}, RunFailed, "vers=4.2"),
         ({"export_options": ["sometimes"]}, RunFailed, "sometimes"),
-        pytest.param({"min_threads": 2}, RunFailed, "min_threads", marks=before_7),
+        pytest.param({"min_threads": 2}, RunFailed, "min_threads", marks=without_min_threads),
         pytest.param({"io_read": "direct"}, RunFailed, "io_cache_read", marks=without_io_modes),
     ],
 )  # fmt: skip

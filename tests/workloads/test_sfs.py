@@ -222,6 +222,14 @@ def test_a_point_that_does_not_count_fails_the_run() -> None:
     reasons = [{"kind": "generator_cpu", "text": "thread 0 used 97 % of a core"}]
     (check,) = point_checks(point(valid=False, reasons=reasons))
     assert (check.verdict, check.message) == ("violation", "thread 0 used 97 % of a core")
+    (check,) = point_checks(point(valid=False, reasons=reasons), emulated=True)
+    assert check.verdict == "unknown"
+    assert "thread 0 used 97 % of a core" in check.message
+    reasons.append({"kind": "unexpected", "text": "unexpected answers"})
+    (check,) = point_checks(point(valid=False, reasons=reasons), emulated=True)
+    assert check.verdict == "violation"
+    (check,) = point_checks(point(), emulated=True)
+    assert check.verdict == "unknown"
     metrics = point_metrics(point())
     assert (metrics["saturated"].value, metrics["response_p99_ms"].value) == (1.0, 7.0)
 

@@ -18,16 +18,34 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.results.records import ClockRecord
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from nfslab.results.records import ClockRecord
+    from nfslab.machine.clock_pair import Trip
 
 SILENCE_S: Final = 2.0
 """Without a sign of life from a member, until it counts as lost."""
 FOLDER_BYTES_MAX: Final = 8 << 30
 """Of what an agent left, as it comes home."""
+ROUNDS: Final = 15
+"""Round trips of which the shortest compares clocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a prime waits for an agent, in seconds; None of them is a time that is measured."""
+
+    ready_s: float = 60.0
+    """From its begin to its first word: a busy machine takes seconds for the imports."""
+    busy_s: float = 4.0
+    """Without a sign of life while it starts programs."""
+    load_s: float = SILENCE_S
+    """Without one in the timed part."""
+    start_s: float = 0.5
+    """From the word to all agents to their common start: time for it to arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +56,15 @@ class Clocks:
     """CLOCK_MONOTONIC: what runs are timed by."""
     realtime: ClockRecord
     """CLOCK_REALTIME: what captures are stamped with."""
+
+    @classmethod
+    def of(cls, trips: Iterable[Trip]) -> Clocks:
+        """What the shortest of some round trips tells."""
+        best = min(trips)
+        return cls(
+            ClockRecord(offset_ns=best.monotonic_ns, error_ns=best.error_ns),
+            ClockRecord(offset_ns=best.realtime_ns, error_ns=best.error_ns),
+        )
 
 
 class Agent(ABC):
@@ -76,6 +103,21 @@ class Member(ABC):
     """As the user named it."""
     address: str
     """At which the others reach it."""
+
+    @property
+    def patience(self) -> Patience:
+        """How long its agents may take."""
+        return Patience()
+
+    @property
+    def made(self) -> Mapping[str, Any]:
+        """What only who made it knows, as sections of its provenance (JSON)."""
+        return {}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What is worth telling of it."""
+        return ()
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import queue
 import shutil
 import tempfile
 import threading
+from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,26 +21,26 @@ from nfslab.machine.resources import recover
 from nfslab.results.records import ClockRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from nfslab.machine.children import Child
     from nfslab.machine.resources import Entry, Resources
 
 
-class AgentHere(Agent):
-    """A child of ours."""
+class Listened(Agent):
+    """An agent with a thread that listens to it, and a working folder on this machine."""
 
-    def __init__(self, member: Member, child: Child, folder: Entry) -> None:
+    def __init__(self, member: Member, folder: Entry) -> None:
+        """`_listen` is begun: what it needs has to be there."""
         self.member = member
-        self._child = child
         self._folder = folder
         self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._listener = threading.Thread(target=self._listen, daemon=True, name="agent")
         self._listener.start()
 
-    def tell(self, name: str, **content: Any) -> None:
-        """See `Agent.tell`."""
-        self._child.tell(name, **content)
+    @abstractmethod
+    def _listen(self) -> None:
+        """Put what it says until it has ended."""
 
     def events(self, timeout_s: float) -> list[dict[str, Any]]:
         """See `Agent.events`."""
@@ -61,6 +62,18 @@ class AgentHere(Agent):
                 why=str(error),
                 fix="make room in the results folder",
             ) from error
+
+
+class AgentHere(Listened):
+    """A child of ours."""
+
+    def __init__(self, member: Member, child: Child, folder: Entry) -> None:
+        self._child = child
+        super().__init__(member, folder)
+
+    def tell(self, name: str, **content: Any) -> None:
+        """See `Agent.tell`."""
+        self._child.tell(name, **content)
 
     def end(self) -> None:
         """See `Agent.end`."""
@@ -116,10 +129,9 @@ class MemberHere(Member):
 
     def begin(self, module: str) -> AgentHere:
         """See `Member.begin`."""
-        own = f"{self._resources.name}-{self.name}-{next(self._begun)}"
         folder = None
         try:
-            folder = self._resources.make_directory(Path(tempfile.gettempdir()) / own)
+            folder = working_folder(self.name, self._begun, self._resources)
             child = children.begin(module, cwd=folder.path, before=self._before)
             return AgentHere(self, child, folder)
         except OSError as error:
@@ -130,6 +142,12 @@ class MemberHere(Member):
                 why=error.strerror or str(error),
                 fix="free what the machine lacks",
             ) from error
+
+
+def working_folder(name: str, begun: Iterator[int], resources: Resources) -> Entry:
+    """A new one for an agent of that member, journalled; OSError."""
+    own = f"{resources.name}-{name}-{next(begun)}"
+    return resources.make_directory(Path(tempfile.gettempdir()) / own)
 
 
 class ClusterHere(Cluster):

@@ -12,14 +12,14 @@ Needs root. Who is to reach a server here is told by `link`: its address, and al
 
 from __future__ import annotations
 
-import itertools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
+from nfslab.cluster.bridge import PREFIX_BITS, Bridge
 from nfslab.cluster.here import ClusterHere, MemberHere
 from nfslab.errors import RunFailed
 from nfslab.hosts import namespace as networks
 from nfslab.hosts.base import Link
-from nfslab.hosts.namespace import LINK_NAME_CHARACTERS, NamespaceHost
+from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine.undo import NETWORK_NAMESPACES
 from nfslab.machine.wire import Wire
 
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from nfslab.machine.availability import Availability
-    from nfslab.machine.resources import Entry, Resources
-
-HOSTS_MAX: Final = 32
-"""Their devices' names have one character for the number, their network 62 addresses."""
-PREFIX_BITS: Final = 26
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
+    from nfslab.machine.resources import Resources
 
 
 class NamespacesHere(ClusterHere):
@@ -46,9 +41,7 @@ class NamespacesHere(ClusterHere):
         self._names = names
         self._plain = plain
         self._wire = wire or Wire()
-        self._entries: list[Entry] = []
-        self.link = Link()
-        """Of a server here: its address, and the network of all members."""
+        self._bridge = Bridge()
         self.laid: dict[str, Any] = {}
         """The wire in effect, of each way."""
 
@@ -57,46 +50,34 @@ class NamespacesHere(ClusterHere):
         """As of one namespace."""
         return NamespaceHost.available(wire)
 
+    @property
+    def link(self) -> Link:
+        """Of a server here: its address, and the network of all members."""
+        return self._bridge.link
+
     def up(self, resources: Resources) -> None:
         """The bridge, the namespaces, and a connection from each as proof; RunFailed."""
         usable = self.available(self._wire)
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
-        bridge = _device("b", "r", resources)
-        self._entries.append(resources.network(f"{resources.name}-bridge", bridge))
-        networks.ip("link", "add", bridge, "type", "bridge")
-        with networks.addresses_lock():
-            network = networks.free_network(PREFIX_BITS)
-            server, *free = map(str, itertools.islice(network.hosts(), len(self._names) + 1))
-            networks.ip("address", "add", f"{server}/{PREFIX_BITS}", "dev", bridge)
-        networks.ip("link", "set", bridge, "up")
-        self.link = Link(server, str(network))
+        free = self._bridge.up(len(self._names), resources)
         for number, (name, address) in enumerate(zip(self._names, free, strict=True)):
             wire = Wire() if name in self._plain else self._wire
-            inside = self._joined(number, bridge, address, resources, wire)
-            networks.prove(Link(server, address), NETWORK_NAMESPACES / inside)
+            inside = self._joined(number, address, resources, wire)
+            networks.prove(Link(self.link.server, address), NETWORK_NAMESPACES / inside)
             enter = ("nsenter", f"--net={NETWORK_NAMESPACES / inside}", "--")
             self._members.append(MemberHere(name, resources, address=address, before=enter))
 
     def close(self) -> None:
         """The pairs, the namespaces and the bridge go."""
         self._members.clear()
-        while self._entries:
-            self._entries.pop().undo()
+        self._bridge.close()
 
-    def _joined(
-        self, number: int, bridge: str, address: str, resources: Resources, wire: Wire
-    ) -> str:
+    def _joined(self, number: int, address: str, resources: Resources, wire: Wire) -> str:
         """One namespace on the bridge; its name."""
-        name, device = f"{resources.name}-h{number}", _device("h", _DIGITS[number], resources)
-        self._entries.append(resources.network(name, device))
+        name, device = self._bridge.device(number, resources)
         networks.join(name, device)
-        networks.ip("link", "set", device, "master", bridge)
-        networks.ip("link", "set", device, "up")
+        self._bridge.attach(device)
         networks.give_address(name, f"{address}/{PREFIX_BITS}")
         self.laid = networks.lay_wire(wire, name, device) or self.laid
         return name
-
-
-def _device(kind: str, number: str, resources: Resources) -> str:
-    return f"{kind}{number}{resources.token}"[:LINK_NAME_CHARACTERS]

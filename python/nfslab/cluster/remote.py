@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.attended import LEAVE_S
-from nfslab.cluster.base import Agent, Clocks, Cluster, Member
+from nfslab.cluster.base import ROUNDS, Agent, Clocks, Cluster, Member
 from nfslab.cluster.hosted import PIECES_AHEAD
 from nfslab.cluster.identity import shown
 from nfslab.cluster.landing import Landing
@@ -20,15 +20,12 @@ from nfslab.cluster.loop import Loop
 from nfslab.errors import RunFailed
 from nfslab.machine.agent import Lines, order
 from nfslab.machine.children import SAID_MAX
-from nfslab.machine.clock_pair import clock_pair
-from nfslab.results.records import ClockRecord
+from nfslab.machine.clock_pair import clock_pair, round_trip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-ROUNDS: Final = 15
-"""Round trips of which the shortest compares the clocks."""
 ORDER_PIECE_BYTES: Final = 1 << 20
 HEARD_BYTES: Final = 1 << 20
 """So much of an agent's words is acknowledged at once."""
@@ -267,20 +264,11 @@ async def compared(link: Link, read: Callable[[], tuple[int, int, int]]) -> Cloc
     """Of `ROUNDS` questions the one that was answered fastest: its middle is when it was read."""
     found = []
     for _ in range(ROUNDS):
-        wall_ns, begin_ns, here_ns = read()
+        here = read()
         said = await link.asked("clock", "clock", CONNECT_S)
         try:
-            there = [int(said[part]) for part in ("monotonic_ns", "wall_ns", "width_ns")]
+            there = (int(said["wall_ns"]), int(said["monotonic_ns"]), int(said["width_ns"]))
         except (KeyError, TypeError, ValueError) as error:
             raise link.refuse(error) from error
-        trip_ns = said["heard_ns"] - begin_ns
-        middle_ns = trip_ns // 2
-        # Up, whatever is odd: the truth has to lie within.
-        error_ns = (trip_ns + 1) // 2 + abs(there[2]) + here_ns
-        monotonic_ns = there[0] - (begin_ns + middle_ns)
-        found.append((error_ns, monotonic_ns, there[1] - (wall_ns + middle_ns)))
-    error_ns, monotonic_ns, realtime_ns = min(found)
-    return Clocks(
-        ClockRecord(offset_ns=monotonic_ns, error_ns=error_ns),
-        ClockRecord(offset_ns=realtime_ns, error_ns=error_ns),
-    )
+        found.append(round_trip(here, there, said["heard_ns"]))
+    return Clocks.of(found)

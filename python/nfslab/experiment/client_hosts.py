@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.host_facts import MODULE
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
     from nfslab.cluster.base import Agent, Member
 
-READY_S: Final = 60.0
-"""From an agent's begin to its first word: a busy machine takes seconds for the imports."""
-BUSY_SILENCE_S: Final = 4.0
-"""Without a sign of life while agents start programs; `cluster.base.SILENCE_S`: in a load."""
 SLICE_S: Final = 0.1
 MEET_S: Final = 0.1
 """From the word to hosts that wait for each other to the instant at which they go on."""
@@ -77,6 +73,11 @@ class ClientHost:
         return bool(self.facts.get("boot_id")) and self.facts["boot_id"] == boot_id()
 
     @property
+    def is_emulated(self) -> bool:
+        """Its processor is software: its timings say nothing."""
+        return self.facts.get("emulated") is True
+
+    @property
     def drift_ppm(self) -> float | None:
         """How much faster its clock goes than ours."""
         span_s = self.compared[1] - self.compared[0]
@@ -113,7 +114,7 @@ class ClientHosts:
             self.hosts.append(self._begun(ClientHost(member, member.begin(module))))
         if server is not None:
             self.serving = self._begun(ClientHost(server, server.begin(module), serves=True))
-        self.await_all("ready", READY_S)
+        self.await_all("ready", "ready_s")
         for host in self.all:
             told = host.said["ready"].get("facts")
             host.facts = told if isinstance(told, dict) else {}
@@ -136,12 +137,13 @@ class ClientHosts:
     def await_all(
         self,
         event: str,
-        silence_s: float = BUSY_SILENCE_S,
+        wait: Literal["ready_s", "busy_s", "load_s"] = "busy_s",
         of: Sequence[ClientHost] | None = None,
     ) -> None:
         """Until each (or each of those) has said this; RunFailed names the one that does not.
 
-        None may be silent for longer than that. Where all wait for each other, they go on.
+        None may be silent for longer than that of its host's patience. Where all wait for each
+        other, they go on.
         """
         waiting = list(self.all if of is None else of)
         while waiting := [host for host in waiting if event not in host.said]:
@@ -156,7 +158,7 @@ class ClientHosts:
                     while True:
                         self._hear(*self._heard.get_nowait())
             for host in self.all:
-                self._require_life(host, silence_s)
+                self._require_life(host, getattr(host.member.patience, wait))
             self._let_meet()
 
     def compare_clocks(self, *, before: bool) -> None:

@@ -189,6 +189,8 @@ def _needs(points: list[Point]) -> list[str]:
             words["memory cgroups"] = None
         if setup.machine.kernel is not None:
             words["a virtual machine"] = None
+        if setup.client.kernel is not None:
+            words |= dict.fromkeys(("root", "virtual machines"))
     return list(words)
 
 
@@ -251,6 +253,8 @@ def _client_hosts(plan: DryRun) -> list[str]:
     for client, server in ((setup.client, setup.server) for setup in setups):
         if names := client.host_names:
             where = KINDS[client.host].said
+            if client.kernel is not None:
+                where += f" with kernel {client.kernel}"
             each = f"{client.processes} processes on each, {len(names) * client.processes} in all"
             found[f"client hosts: {len(names)} ({', '.join(names)}), {where}; {each}"] = None
             if server.is_elsewhere:

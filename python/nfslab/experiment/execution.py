@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nfslab.errors import Interrupted, RunFailed
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab.context import Share, TimedPart
+    from nfslab.experiment.guest_run import Kernels
     from nfslab.experiment.plan import PlannedRun
     from nfslab.experiment.setup import TargetSetup
     from nfslab.experiment.stop import Stop
@@ -79,6 +80,8 @@ class Carrying:
     primary: str | None = None
     asked: bool = True
     """Whether the point can run here was asked before anything ran."""
+    kernels: Kernels = field(default_factory=dict)
+    """Of virtual machines that runs make."""
 
 
 class RunExecution:
@@ -224,6 +227,10 @@ class RunExecution:
         places = self.found.places.values()
         return not self._workload.others_serve and not any(map(_others_serve, places))
 
+    def _is_emulated(self) -> bool:
+        """Did software stand for a processor that took part?"""
+        return is_emulated()
+
     def _require_truth(self) -> None:
         """What the workload itself found to be wrong fails the run."""
         bad = worst_violations(self.found.checks)
@@ -321,7 +328,9 @@ class RunExecution:
         paths = [place.path for place in self.found.places.values()]
         self.found.hosts = {side: host.record() for side, host in self._hosts.items()}
         hosts = {side: record.model_dump() for side, record in self.found.hosts.items()}
-        self.found.provenance = provenance(paths, []) | {"hosts": hosts}
+        assert self.found.context is not None
+        token = self.found.context.resources.token
+        self.found.provenance = provenance(paths, [], token) | {"hosts": hosts}
 
     def _require_space(self) -> None:
         """A run that cannot fit fails now, not after it has filled the disk."""
@@ -445,7 +454,7 @@ class RunExecution:
             sealing.check(self.clocks, partial.logs)
             if self.carrying.turn.beside() or self._was_beside:
                 self.found.checks.append(another_experiment())
-        if is_emulated():
+        if self._is_emulated():
             self.found.checks.append(emulated())
         return sealing.store(partial)
 

@@ -84,7 +84,8 @@ def estimated_run_s(point: Point) -> float:
     """The workload's guess for one run, the pause before it, and what the runner and filling the
     targets take, within its limit."""
     limits = point.setup.limits
-    around_s = 0.0 if point.setup.machine.kernel is None else GUEST_S
+    guests = (point.setup.machine.kernel, point.setup.client.kernel)
+    around_s = GUEST_S if any(guests) else 0.0
     guess = point.setup.workload.make().estimate_s() + limits.settle_s + RUN_S
     for name, size in needed_bytes(point).items():
         guess += size / target_class(point.setup.targets[name].kind).fill_bytes_per_s

@@ -25,59 +25,64 @@ from nfslab.errors import Interrupted, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
 from nfslab.experiment.in_guest import MODULE, Asked
+from nfslab.experiment.provenance import fingerprint, source_commit
 from nfslab.experiment.sealing import Findings, Sealing
 from nfslab.experiment.validity import another_experiment, emulated
 from nfslab.experiment.watching import Watching
 from nfslab.machine import agent
-from nfslab.machine.own_command import LAST_LINES, importing_us
+from nfslab.machine.own_command import importing_us
 from nfslab.quantities import format_duration
 from nfslab.results.catalogue import PARTIAL_PREFIX, RUNS
 from nfslab.results.emulation import CHECK
 from nfslab.results.records import PhaseRecord
 from nfslab.vm import kernel as kernel_files
-from nfslab.vm.qemu import Size
-from nfslab.vm.run import Boot, attended
+from nfslab.vm.guest import Tail
+from nfslab.vm.run import Boot, as_made, attended
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nfslab.experiment.execution import Carrying
+    from nfslab.experiment.guest_section import AskedKernel
     from nfslab.experiment.plan import PlannedRun
-    from nfslab.experiment.sections import Machine
     from nfslab.experiment.setup import Point
     from nfslab.experiment.stop import Stop
     from nfslab.results.records import CatalogueLine, Metric, RunRecord
     from nfslab.vm.guest import Guest, Sink
     from nfslab.vm.kernel import Kernel
 
-Kernels = dict["Machine", "Kernel"]
+Kernels = dict["AskedKernel", "Kernel"]
 
 START_S: Final = 600.0
 """From the guest's first program to the run's begin: imports take an emulated Python minutes."""
 AFTER_S: Final = 300.0
 """What teardown and sealing may take beyond `limits.run_s`."""
 LINE_BYTES_MAX: Final = 1 << 16
-ERRORS_BYTES: Final = 1 << 14
 GUEST_UP: Final = "guest up"
 REQUEST: Final = "request"
 AGAIN: Final = "the same command makes it again; with another kernel if it stays so"
 
 
 def kernels_of(points: Sequence[Point], stop: Stop, say: Callable[[str], None]) -> Kernels:
-    """The kernel of each machine that points ask for, fetched where it is not here yet.
+    """The kernels of all guests that points ask for, fetched where they are not here yet.
 
     RunFailed, UsageError; Interrupted when asked to stop meanwhile.
     """
     found: Kernels = {}
-    for machine in dict.fromkeys(point.setup.machine for point in points):
-        if machine.kernel is not None:
-            try:
-                found[machine] = kernel_files.find(machine.kernel, machine.modules, say)
-            except RunFailed:
-                # Ctrl-C ends what fetches it, too.
-                stop.check()
-                raise
-            say(f"kernel {machine.kernel}: {found[machine].release}, in virtual machines")
+    for asked in dict.fromkeys(
+        part.asked_kernel
+        for point in points
+        for part in (point.setup.machine, point.setup.client)
+        if part.asked_kernel is not None
+    ):
+        kernel, modules = asked
+        try:
+            found[asked] = kernel_files.find(kernel, modules, say)
+        except RunFailed:
+            # Ctrl-C ends what fetches it, too.
+            stop.check()
+            raise
+        say(f"kernel {kernel}: {found[asked].release}, in virtual machines")
     return found
 
 
@@ -110,25 +115,6 @@ class Told:
 
     def flush(self) -> None:
         """Nothing is kept back."""
-
-
-class Tail:
-    """The end of an output; a sink."""
-
-    def __init__(self) -> None:
-        self._end = b""
-
-    def write(self, piece: bytes) -> None:
-        """More of it."""
-        self._end = (self._end + piece)[-ERRORS_BYTES:]
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
-
-    @property
-    def lines(self) -> list[str]:
-        """The last ones."""
-        return self._end.decode(errors="replace").splitlines()[-LAST_LINES:]
 
 
 class GuestRun:
@@ -178,11 +164,11 @@ class GuestRun:
     def _in_guest(self, work: Path) -> None:
         """From the boot to the end of the guest; RunFailed, Interrupted."""
         carrying = self.carrying
-        asked = Asked(carrying.record, self.run, self.position, carrying.primary)
+        asked = Asked(carrying.record, self.run, self.position, carrying.primary, source_commit())
         (work / REQUEST).write_bytes(pickle.dumps(asked))
         ours = [f"{name}={value}" for name, value in importing_us().items()]
         command = ["env", *ours, sys.executable, "-m", MODULE, REQUEST]
-        size, said = Size(self.machine.memory, self.machine.cpus), Tail()
+        said = Tail()
         carrying.show_phase(GUEST_UP)
         say = self._notes.append
         outputs: dict[str, Sink] = {"stdout": self._told, "stderr": said}
@@ -191,7 +177,7 @@ class GuestRun:
             self._kvm = guest.kvm
             return guest.attend(outputs, say, self._look(guest))
 
-        code = attended(Boot(command, work, self.kernel, size), say, attend)
+        code = attended(Boot(command, work, self.kernel, self.machine.size), say, attend)
         if self._told.error is not None:
             raise agent.error_of(self._told.error)
         if code != 0:
@@ -249,7 +235,7 @@ class GuestRun:
             }
         )
         partial = self.carrying.folder.adopt_run(sealed)
-        return partial.seal(self._record, self._completed(provenance))
+        return partial.seal(self._record, provenance | self._provenance())
 
     def _failed(self, error: Exception) -> CatalogueLine:
         """The run as failed; ResultsError when not even that can be stored."""
@@ -279,34 +265,8 @@ class GuestRun:
     def _duration_ns(self) -> int:
         return round((time.monotonic() - self._began_s) * 1e9)
 
-    def _completed(self, provenance: dict[str, Any]) -> dict[str, Any]:
-        """The guest's, with what it cannot know, or not in time: git asks for each file's state."""
-        from nfslab.experiment.provenance import source_commit
-
-        if not provenance:
-            # The run failed before it looked around.
-            return self._provenance()
-        commit, why = source_commit()
-        absent = {name: text for name, text in provenance["absent"].items() if name != "commit"}
-        return {
-            **provenance,
-            "nfslab": {**provenance["nfslab"], "commit": commit},
-            "absent": absent | ({"commit": why} if why else {}),
-            **self._provenance(),
-        }
-
     def _provenance(self) -> dict[str, Any]:
         """Of the guest as it was made."""
-        from nfslab.experiment.provenance import fingerprint
-
-        accelerator = {None: "unknown", True: "KVM", False: "emulated"}[self._kvm]
-        return {
-            "virtual_machine": {
-                "kernel_asked": self.machine.kernel,
-                "kernel": self.kernel.release,
-                "memory_bytes": self.machine.memory,
-                "cpus": self.machine.cpus,
-                "processor": accelerator,
-                "runs_on": fingerprint(),
-            }
-        }
+        machine = self.machine
+        made = as_made(machine.kernel or "", self.kernel, machine.size, self._kvm)
+        return {"virtual_machine": made | {"runs_on": fingerprint()}}

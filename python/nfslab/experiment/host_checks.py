@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from nfslab.experiment.host_differences import differences
 from nfslab.machine.journal import boot_id
+from nfslab.results import emulation
 from nfslab.results.records import CheckRecord
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nfslab.context import HostPart
     from nfslab.results.records import ClientHostRecord
 
+STAMP: Final = emulation.CHECK
 SKEW_MAX_NS: Final = 5_000_000
 """Beyond it the hosts did not begin together, and the run does not count."""
 OF_THE_MACHINE: Final = frozenset({"competing_load", "another_experiment"})
@@ -45,11 +47,25 @@ def told_by(part: HostPart, record: ClientHostRecord) -> list[CheckRecord]:
         for check in part.record.checks
         if check.verdict in ("warning", "violation")
         and not (check.name in OF_THE_MACHINE and is_prime)
+        # The whole run bears that stamp.
+        and check.name != STAMP
     ]
 
 
 def start_skew(records: Sequence[ClientHostRecord], timed_ns: int) -> CheckRecord:
-    """Did all begin at the common start, as far as the clocks tell?"""
+    """Did all begin at the common start, as far as the clocks tell?
+
+    An emulated processor runs when there is time for it: where one took part nobody can say.
+    """
+    found = _start_skew(records, timed_ns)
+    slow = [one.name for one in records if one.facts.get("emulated")]
+    if not slow:
+        return found
+    said = f"{', '.join(slow)}: emulated, so no start is judged ({found.message})"
+    return found.model_copy(update={"verdict": "unknown", "message": said})
+
+
+def _start_skew(records: Sequence[ClientHostRecord], timed_ns: int) -> CheckRecord:
     unknown = [one.name for one in records if one.skew_ns is None]
     if unknown:
         return CheckRecord(

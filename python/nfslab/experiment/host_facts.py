@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from nfslab.cluster.identity import facts_here
 from nfslab.errors import RunFailed
+from nfslab.machine.emulation import is_emulated
 from nfslab.machine.journal import boot_id
 
 MODULE: Final = "nfslab.experiment.in_part"
@@ -24,7 +25,7 @@ def facts() -> dict[str, Any]:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     low, high = map(int, PORTS.read_text("ascii").split()) if PORTS.exists() else (0, -1)
     own = {"boot_id": boot_id(), "files": files, "ports": high - low + 1}
-    return facts_here() | own
+    return facts_here() | own | {"emulated": is_emulated()}
 
 
 def room(name: str, facts: dict[str, Any], processes: int, connections: int) -> None:

@@ -37,6 +37,8 @@ class Asked:
     run: PlannedRun
     position: int
     primary: str | None
+    commit: tuple[str, str] | None = None
+    """Of the checkout, from who reads the same files; None: it is found out here."""
 
 
 def carry_out(
@@ -47,10 +49,14 @@ def carry_out(
 ) -> CatalogueLine:
     """Make the run and seal it in `folder/runs`; NfslabError when it cannot be stored."""
     from nfslab.experiment.execution import Carrying, RunExecution
+    from nfslab.experiment.provenance import take_commit
     from nfslab.experiment.shared import run_cache, warm_up
     from nfslab.experiment.stop import Stop
     from nfslab.machine.turn import Turn
     from nfslab.results.store import ExperimentFolder
+
+    if asked.commit is not None:
+        take_commit(asked.commit)
 
     def phase(name: str) -> None:
         tell("phase", phase=name)

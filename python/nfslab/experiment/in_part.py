@@ -11,6 +11,7 @@
     go: "finish"                     <─>  measured: `began_ns`, `busy`, and the timed part by the
                                           programs' account: `start_ns`, `end_ns`
                                      <──  sealed: `status`, `reason`
+    clock, at any time               <─>  clock: our clocks, read at once
                                           between: phase, say, alive (twice a second); error
 
 Targets that are up on the server's host are taken over from it, all others are made here; of the
@@ -42,6 +43,7 @@ from nfslab.experiment.setup import Point, Setup
 from nfslab.hosts.base import Link
 from nfslab.machine import agent
 from nfslab.machine.availability import Availability
+from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.cpu_times import read_cpu_times
 from nfslab.results.catalogue import RUNS
 from nfslab.results.records import ExperimentRecord
@@ -89,6 +91,10 @@ class AskedPart(BaseModel):
     """What the workload's own server on the prime's machine is, where it has one."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
+    made: dict[str, Any] = {}
+    """Sections of the provenance that only who made this host knows."""
+    commit: tuple[str, str] | None = None
+    """As of `in_guest.Asked`."""
 
     def run(self) -> PlannedRun:
         """As the runner wants it."""
@@ -150,11 +156,16 @@ class Prime:
     def _listen(self) -> None:
         lines = agent.Lines(LINE_BYTES_MAX)
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
-        known["start"] = frozenset({"at_ns"})
+        known |= {"start": frozenset({"at_ns"}), "clock": frozenset()}
         known["meet"] = frozenset({"at_ns", "common_ns"})
         while heard := os.read(agent.STDIN, agent.READ_BYTES):
             for line in lines.feed(heard):
-                self._orders.put(agent.command_of(line or b"", known, "Please report this."))
+                told = agent.command_of(line or b"", known, "Please report this.")
+                if told["do"] == "clock":
+                    wall_ns, monotonic_ns, width_ns = clock_pair()
+                    self.say("clock", wall_ns=wall_ns, monotonic_ns=monotonic_ns, width_ns=width_ns)
+                else:
+                    self._orders.put(told)
         self._leave()
 
     def _live(self) -> None:
@@ -263,6 +274,10 @@ class PartExecution(RunExecution):
             target.taken(told)
         return target
 
+    def _look_around(self) -> None:
+        super()._look_around()
+        self.found.provenance |= self._asked.made
+
     def _timed_part(self, host: Host) -> TimedPart:
         return CommonStart(host.monotonic_ns, self._prime, self._remaining_s)
 
@@ -314,7 +329,7 @@ def main() -> int:
             return half(carrying, run, position, asked, prime)
 
         Path(RUNS).mkdir()
-        what = Asked(asked.record, asked.run(), asked.position, None)
+        what = Asked(asked.record, asked.run(), asked.position, None, asked.commit)
         carry_out(what, Path.cwd(), prime.say, execution)
     except Interrupted:
         return 3

@@ -16,7 +16,6 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.cluster.base import SILENCE_S
 from nfslab.cluster.settings import ClusterSection
 from nfslab.context import Share
 from nfslab.errors import NfslabError, RunFailed, UsageError
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from nfslab.offered.measuring import Show
 
 MODULE: Final = "nfslab.experiment.in_point"
-START_S: Final = 0.5
-"""From the word to all hosts to their common start: time for it to arrive."""
 NS_PER_MS: Final = 1e6
 
 
@@ -153,10 +150,11 @@ class LoadHosts:
         clients.tell_all("go", gate="connect")
         clients.await_all("armed")
         clients.compare_clocks(before=True)
-        start_ns = time.monotonic_ns() + round(START_S * 1e9)
+        start_s = max(host.member.patience.start_s for host in clients.hosts)
+        start_ns = time.monotonic_ns() + round(start_s * 1e9)
         for host in clients.hosts:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        clients.await_all("measured", SILENCE_S)
+        clients.await_all("measured", "load_s")
         handed = {host.name: _handed(host) for host in clients.hosts}
         report, load, figures = joined(plan, handed, shares)
         report["hosts"] = [

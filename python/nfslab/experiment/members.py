@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from nfslab.errors import RunFailed
+from nfslab.experiment.guest_section import VM
 from nfslab.experiment.sections import CLUSTER
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nfslab.cluster.base import Cluster, Member
+    from nfslab.cluster.guests import GuestsHere
+    from nfslab.cluster.namespaces import NamespacesHere
     from nfslab.cluster.settings import ClusterSection
+    from nfslab.experiment.guest_run import Kernels
     from nfslab.experiment.sections import Client, Server
     from nfslab.machine.resources import Resources
 
@@ -43,12 +47,12 @@ class Kind:
     """What client hosts may be."""
 
     said: str
-    connect: Callable[[Asked, Resources], tuple[Cluster, Link]]
+    connect: Callable[[Asked, Resources, Kernels], tuple[Cluster, Link]]
     """They, then the server's host where that is another one, and the way between them and this
     machine; RunFailed, UsageError."""
     available: Callable[[Asked], Availability]
     is_here: bool = True
-    """Their limits are this machine's."""
+    """Their limits, files and programs are this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,11 @@ class Members:
     """Of the servers: their address, and all clients'."""
 
 
-def members_of(asked: Asked, resources: Resources) -> Members:
-    """The hosts that `[client]` and `[server]` ask for, and the way between them; RunFailed."""
-    cluster, link = KINDS[asked.client.host].connect(asked, resources)
+def members_of(asked: Asked, resources: Resources, kernels: Kernels | None = None) -> Members:
+    """The hosts that `[client]` and `[server]` ask for, and the way between them; RunFailed.
+
+    `kernels`: those of guests, where there are some."""
+    cluster, link = KINDS[asked.client.host].connect(asked, resources, kernels or {})
     members = list(cluster.members)
     if not asked.server.is_elsewhere:
         return Members(cluster, members, None, link)
@@ -79,19 +85,23 @@ def _servers(asked: Asked) -> list[str]:
     return [asked.server.host_name] if asked.server.is_elsewhere else []
 
 
-def _agents_here(asked: Asked, resources: Resources) -> tuple[Cluster, Link]:
+def _agents_here(asked: Asked, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.here import ClusterHere, MemberHere
 
     names = asked.client.host_names
     return ClusterHere([MemberHere(name, resources) for name in names]), Link()
 
 
-def _namespaces(asked: Asked, resources: Resources) -> tuple[Cluster, Link]:
+def _namespaces(asked: Asked, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.namespaces import NamespacesHere
 
     servers = _servers(asked)
     names, wire = [*asked.client.host_names, *servers], asked.client.wire
-    cluster = NamespacesHere(names, wire, plain=servers)
+    return _up(NamespacesHere(names, wire, plain=servers), resources)
+
+
+def _up(cluster: NamespacesHere | GuestsHere, resources: Resources) -> tuple[Cluster, Link]:
+    """Brought up, or removed again."""
     try:
         cluster.up(resources)
     except BaseException:
@@ -106,7 +116,29 @@ def _namespaces_can_be(asked: Asked) -> Availability:
     return NamespacesHere.available(asked.client.wire)
 
 
-def _machines(asked: Asked, _resources: Resources | None = None) -> tuple[Cluster, Link]:
+def _guests(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
+    from nfslab.cluster.guests import GuestsHere, Made
+
+    client = asked.client
+    kernel = client.asked_kernel
+    assert kernel is not None
+    made = Made(kernel[0], kernels[kernel], client.size)
+    return _up(GuestsHere(client.host_names, made), resources)
+
+
+def _guests_can_be(asked: Asked) -> Availability:
+    from nfslab.cluster.guests import require_guests
+    from nfslab.vm import kernel as kernel_files
+
+    client = asked.client
+    require_guests(client.size)
+    kernel_files.require(client.kernel or "", client.modules)
+    return Availability(True)
+
+
+def _machines(
+    asked: Asked, _resources: Resources | None = None, _kernels: Kernels | None = None
+) -> tuple[Cluster, Link]:
     from nfslab.cluster.settings import connect_some
 
     assert asked.cluster is not None
@@ -128,6 +160,7 @@ def _machines_are_there(asked: Asked) -> Availability:
 KINDS: Final[dict[str, Kind]] = {
     LocalHost.kind: Kind("agents on this machine", _agents_here, lambda _: Availability(True)),
     "namespace": Kind("network namespaces on this machine", _namespaces, _namespaces_can_be),
+    VM: Kind("virtual machines on this one", _guests, _guests_can_be, is_here=False),
     CLUSTER: Kind("machines of [cluster]", _machines, _machines_are_there, is_here=False),
 }
 """By `client.host`."""

@@ -22,7 +22,7 @@ from nfslab.quantities import format_size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from nfslab.experiment.setup import Point, Setup, TargetSetup
+    from nfslab.experiment.setup import CollectorSetup, Point, Setup, TargetSetup
 
 MAX_REASONS_SHOWN = 20
 
@@ -76,9 +76,30 @@ def preflight(points: Sequence[Point]) -> Preflight:
             result.runnable.append(point)
     here = points and points[0].setup.machine.kernel is None
     for name, setup in points[0].setup.collectors.items() if here else ():
-        workload = points[0].setup.workload.make()
-        result.collectors[name] = _answer(partial(setup.make().expected, workload))
+        if _watches_here(points[0].setup, setup):
+            workload = points[0].setup.workload.make()
+            result.collectors[name] = _answer(partial(setup.make().expected, workload))
     return result
+
+
+def _hosts_are_others(setup: Setup) -> bool:
+    """Are the client hosts machines of their own, which alone know what they can do?"""
+    return setup.client.hosts is not None and not KINDS[setup.client.host].is_here
+
+
+def _watches_here(setup: Setup, collector: CollectorSetup) -> bool:
+    """Is anything of a collector's work done on this machine?"""
+    if collector.side() == "server":
+        return not setup.server.is_elsewhere
+    return not _hosts_are_others(setup) or collector.of_machine()
+
+
+def _target_here(setup: Setup, target: TargetSetup) -> Availability:
+    """What is needed here of a target; what client hosts do with it is asked there."""
+    made = target.make()
+    if _hosts_are_others(setup) and not made.for_others():
+        return Availability(True)
+    return made.check()
 
 
 def require_runnable(result: Preflight, *, skip: bool) -> list[Point]:
@@ -114,17 +135,20 @@ def require_here(point: Point) -> None:
 def _of_guest(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> list[Obstacle]:
     """What guests need of this machine; all else is asked in them."""
     from nfslab.vm import kernel as kernels
-    from nfslab.vm.qemu import Size
     from nfslab.vm.run import require
 
     machine = point.setup.machine
+    if point.setup.client.kernel is not None:
+        reason = "the whole run is in a virtual machine ([machine] kernel), which makes none itself"
+        fix = "leave out [machine] kernel: servers are on this machine then, clients in guests"
+        return [Obstacle("client hosts (vm)", reason, fix)]
     if point.setup.client.hosts is not None:
         reason = "a run in a virtual machine has one client host: the guest"
         return [Obstacle("client hosts", reason, "leave out client.hosts, or [machine] kernel")]
     part = f"kernel {machine.kernel}"
 
     def question() -> Availability:
-        require(Size(machine.memory, machine.cpus))
+        require(machine.size)
         kernels.require(machine.kernel or "", machine.modules)
         return Availability(True)
 
@@ -148,8 +172,8 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     for name, target in setup.used_targets().items():
         if _is_elsewhere(setup, target):
             continue  # the server's host says it when it comes up
-        key = target.parameters.model_dump_json()
-        ask(f"target {name}", key, lambda t=target: t.make().check())  # type: ignore[misc]
+        target_key = (target.parameters.model_dump_json(), _hosts_are_others(setup))
+        ask(f"target {name}", target_key, lambda t=target: _target_here(setup, t))  # type: ignore[misc]
     workload = setup.workload
     ask(
         f"workload {workload.kind}",
@@ -172,8 +196,7 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
 
         ask("memory limit", "", memory_cgroup_available)
     for name, collector in setup.collectors.items():
-        is_here = collector.side() != "server" or not setup.server.is_elsewhere
-        if collector.parameters.required and is_here:
+        if collector.parameters.required and _watches_here(setup, collector):
             key = collector.parameters.model_dump_json()
             ask(f"collector {name}", key, lambda c=collector: c.make().available())  # type: ignore[misc]
     return found
@@ -234,6 +257,8 @@ def _space(point: Point, result: Preflight, free: dict[Any, int | None]) -> list
     obstacles = []
     for name, needed in needed_bytes(point).items():
         target = point.setup.targets[name]
+        if _hosts_are_others(point.setup) and not target.make().for_others():
+            continue
         key = (name, target.parameters.model_dump_json())
         if key not in free:
             try:

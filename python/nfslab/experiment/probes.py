@@ -295,9 +295,21 @@ def _virtual_machine() -> Iterator[Probe]:
         yield Probe("virtiofsd", False, "not installed", purpose, error.fix)
     yield _program("busybox", "busybox-static", purpose, version=())
     yield _program("depmod", "kmod", purpose, version=())
+    yield _tap_devices()
     if is_emulated():
         fix = "measure on a machine with a processor of its own"
         yield Probe("this processor", False, SENTENCE, "figures that mean something", fix)
+
+
+def _tap_devices() -> Probe:
+    from nfslab.cluster.guests import require_tap_devices
+
+    purpose = 'client.host = "vm": client hosts with kernels of their own'
+    try:
+        require_tap_devices()
+    except NfslabError as error:
+        return Probe("TAP devices", False, error.why, purpose, error.fix)
+    return Probe("TAP devices", True, "/dev/net/tun", purpose)
 
 
 GROUPS: dict[str, Callable[[], Iterator[Probe]]] = {

@@ -74,7 +74,7 @@ TIME_ERROR = 5
 
 
 def provenance(
-    paths: Sequence[Path] = (), programs: Iterable[str | Sequence[str]] = ()
+    paths: Sequence[Path] = (), programs: Iterable[str | Sequence[str]] = (), token: str = ""
 ) -> dict[str, Any]:
     """All that is known of this machine now; `paths` are the places of the run.
 
@@ -107,7 +107,7 @@ def provenance(
         "inventory": reader.section("inventory", lambda: inventory.written_inventory(reader)),
     }
     if window is not None:
-        result["load_before"] = reader.section("load", lambda: window.finish(reader))
+        result["load_before"] = reader.section("load", lambda: window.finish(reader, token))
     result["absent"] = reader.absent
     result["took_ns"] = time.monotonic_ns() - begin_ns
     return result
@@ -277,9 +277,25 @@ def _ourselves(reader: Reader) -> dict[str, Any]:
     }
 
 
-@functools.lru_cache(maxsize=1)
+_told_commit: tuple[str, str] | None = None
+
+
+def take_commit(told: tuple[str, str]) -> None:
+    """What `source_commit` says from now on.
+
+    For guests, which read the files of the machine that tells: git asks for the state of each file,
+    which takes them longer than they are given."""
+    global _told_commit
+    _told_commit = told
+
+
 def source_commit() -> tuple[str, str]:
     """(commit of the checkout that this code is in, "-dirty" appended; why it is unknown)."""
+    return _asked_commit() if _told_commit is None else _told_commit
+
+
+@functools.lru_cache(maxsize=1)
+def _asked_commit() -> tuple[str, str]:
     root = Path(nfslab.__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return "", "not run from a git checkout"

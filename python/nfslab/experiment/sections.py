@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import socket
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -22,14 +21,14 @@ from pydantic import (
     model_validator,
 )
 
+from nfslab.experiment.guest_section import GUEST_KEYS, VM, GuestKeys
 from nfslab.experiment.repetitions import read_width
 from nfslab.hosts.registry import HOSTS
 from nfslab.machine.wire import Wire
 from nfslab.quantities import Duration, Size, parse_size_bytes
 from nfslab.results.records import Stopping
 from nfslab.statistics.verdicts import MIN_RUNS_SEQUENTIAL
-from nfslab.vm.packages import STOCK, VERSION
-from nfslab.vm.qemu import CPUS_MAX, MEMORY_MAX_BYTES, MEMORY_MIN_BYTES
+from nfslab.vm.packages import STOCK
 
 LOCAL = "local"
 CLUSTER = "cluster"
@@ -138,8 +137,8 @@ class Limits(Section):
 
 
 def _host(value: str) -> str:
-    if value not in HOSTS and value != CLUSTER:
-        known = ", ".join([*sorted(HOSTS), CLUSTER])
+    if value not in HOSTS and value not in (CLUSTER, VM):
+        known = ", ".join([*sorted(HOSTS), CLUSTER, VM])
         raise ValueError(f"{value!r} is no host; there is: {known}")
     return value
 
@@ -170,8 +169,8 @@ def _hosts(value: list[object]) -> list[object]:
     return value
 
 
-class Client(Section):
-    """`[client]`: where the workload's client runs."""
+class Client(GuestKeys):
+    """`[client]`: where the workload's client runs; a kernel and its like are those of guests."""
 
     host: Annotated[str, AfterValidator(_host)] = LOCAL
     delay: Duration = Field(default=0.0, ge=0, le=10)
@@ -206,6 +205,25 @@ class Client(Section):
         """Between client and servers."""
         return Wire(self.delay, self.loss, self.rate or 0)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_one_guest(cls, given: Any) -> Any:
+        """Guests are client hosts with an agent: one with Debian's own kernel, unless given."""
+        if isinstance(given, dict) and given.get("host") == VM:
+            return {"hosts": 1, "kernel": STOCK} | given
+        return given
+
+    @model_validator(mode="after")
+    def _of_a_guest(self) -> Client:
+        if self.host == VM and (self.hosts is None or self.kernel is None):
+            raise ValueError(f'host = "{VM}" needs hosts, and a kernel')
+        if self.host != VM and (given := sorted(GUEST_KEYS & self.model_fields_set)):
+            raise ValueError(
+                f'{", ".join(given)} of no virtual machine: with host = "{VM}" the client hosts '
+                "are such; the whole run is in one with these keys in [machine]"
+            )
+        return self
+
     @model_validator(mode="after")
     def _has_a_wire(self) -> Client:
         if self.wire and self.host != "namespace":
@@ -220,7 +238,7 @@ class Client(Section):
         if isinstance(self.hosts, list) and self.host == LOCAL:
             raise ValueError(
                 "named hosts are machines of a section [cluster], or with "
-                'host = "namespace" network namespaces of this machine; '
+                'host = "namespace" or "vm" network namespaces or guests of this machine; '
                 "a number of them on this machine needs no names"
             )
         if self.hosts is None and self.host == CLUSTER:
@@ -255,34 +273,14 @@ class Server(Section):
         return self.name or "server"
 
 
-def _kernel(value: str) -> str:
-    """A version or "stock", as `nfslab vm run` takes it, else a whole path."""
-    if value == STOCK or VERSION.fullmatch(value):
-        return value
-    path = Path(value).expanduser()
-    if not path.is_absolute():
-        raise ValueError(
-            f'{value!r} is neither a version ("6.12", "{STOCK}") nor the whole path of a vmlinuz, '
-            "vmlinux or .deb file"
-        )
-    return str(path)
-
-
-class Machine(Section):
+class Machine(GuestKeys):
     """`[machine]`: each run in a virtual machine of its own; without it they are made here."""
-
-    kernel: Annotated[str, AfterValidator(_kernel)] | None = None
-    modules: Path | None = None
-    """In place of the kernel's own: a folder with modules.dep."""
-    memory: Size = Field(default=2 << 30, ge=MEMORY_MIN_BYTES, le=MEMORY_MAX_BYTES)
-    """Of the guest: kernel, programs, and what is written to its targets."""
-    cpus: int = Field(default=2, ge=1, le=CPUS_MAX)
 
     @model_validator(mode="after")
     def _of_a_guest(self) -> Machine:
-        if self.kernel is None and self.model_fields_set - {"kernel"}:
+        if self.kernel is None and (given := self.given_of_a_guest()):
             raise ValueError(
-                f"{', '.join(sorted(self.model_fields_set))} of no virtual machine: give it a "
+                f"{', '.join(given)} of no virtual machine: give it a "
                 'kernel, for example kernel = "6.12"'
             )
         return self

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from nfslab.experiment.progress import View
     from nfslab.experiment.setup import Point
     from nfslab.results.store import ExperimentFolder
-    from nfslab.vm.kernel import Kernel
 
 TURN_POLL_S = 0.5
 
@@ -232,16 +231,17 @@ def _go(
                 missing = _added_block(session, points, forecast, view)
             cache = stack.enter_context(run_cache(record.name)) if missing else Path()
             kernels = kernels_of(points, stop, view.message) if missing else {}
-            if missing and not kernels:
+            if any(run.point.setup.machine.kernel is None for run in missing):
                 warm_up()
-            carrying = Carrying(folder, record, cache, stop, turn, view.phase, primary)
+            carrying = Carrying(
+                folder, record, cache, stop, turn, view.phase, primary, kernels=kernels
+            )
             while session.made < len(missing):
                 run = missing[session.made]
                 _require_time(stop, forecast, run, limit_s)
                 view.run_begins(run)
                 place = position + session.made
-                kernel = kernels.get(run.point.setup.machine)
-                execution = _execution(carrying, run, place, kernel)
+                execution = _execution(carrying, run, place)
                 line = execution.execute()
                 forecast.learn(line)
                 session.made += 1
@@ -256,12 +256,10 @@ def _go(
     return session
 
 
-def _execution(
-    carrying: Carrying, run: PlannedRun, place: int, kernel: Kernel | None
-) -> RunExecution | GuestRun:
+def _execution(carrying: Carrying, run: PlannedRun, place: int) -> RunExecution | GuestRun:
     """Here, in a virtual machine, or by several client hosts."""
-    if kernel is not None:
-        return GuestRun(carrying, run, place, kernel)
+    if (asked := run.point.setup.machine.asked_kernel) is not None:
+        return GuestRun(carrying, run, place, carrying.kernels[asked])
     if run.point.setup.client.hosts is not None:
         return SpreadExecution(carrying, run, place)
     return RunExecution(carrying, run, place)

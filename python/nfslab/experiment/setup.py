@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nfslab.experiment.guest_section import GUEST_KEYS
+
 if TYPE_CHECKING:
     from nfslab.cluster.settings import ClusterSection
     from nfslab.evidence.collector import Collector, CollectorParameters
@@ -100,11 +102,13 @@ class Setup:
         guest = self.machine.kernel is not None
         machine = {"machine": self.machine.model_dump(mode="json")} if guest else {}
         several = self.client.hosts is not None
-        one_host = set() if several else {"hosts", "processes"}
+        left_out = set() if several else {"hosts", "processes"}
+        if self.client.kernel is None:
+            left_out |= GUEST_KEYS
         apart = self.server.is_elsewhere
         return {
             "limits": self.limits.model_dump(mode="json"),
-            "client": self.client.model_dump(mode="json", exclude=one_host),
+            "client": self.client.model_dump(mode="json", exclude=left_out),
             **({"server": self.server.model_dump(mode="json")} if apart else {}),
             **machine,
             **({"cluster": self.cluster.model_dump(mode="json")} if self.cluster else {}),

@@ -19,7 +19,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.cluster.base import SILENCE_S
 from nfslab.context import HostPart, Share
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
@@ -30,6 +29,7 @@ from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import members_of
 from nfslab.experiment.own_tables import as_host, take_tables
+from nfslab.experiment.provenance import fingerprint, source_commit
 from nfslab.experiment.sections import CLUSTER
 from nfslab.experiment.serving import ServingHost
 from nfslab.experiment.watching import Watching
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from nfslab.targets.base import Target
     from nfslab.workloads.base import RunContext, Workload
 
-START_S: Final = 0.5
-"""From the word to all hosts to their common start: time for it to arrive."""
+OF_A_HOST: Final = ("boot_id", "kernel", "cpus", "nfslab", "core", "emulated")
+"""Facts of a client host that its record keeps."""
 DEATH_WAIT_S: Final = 1.0
 """How long a dying server may take to end after a client noticed."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
@@ -116,6 +116,7 @@ class SpreadExecution(RunExecution):
         self._cluster: Cluster | None = None
         self._clients = ClientHosts(carrying.show_phase, self._check)
         self._names: list[str] = []
+        self._emulated = False
         self._start_ns = 0
         self._zero_ns = 0
         """t = 0 of the run's tables."""
@@ -124,9 +125,10 @@ class SpreadExecution(RunExecution):
         """The servers' host is this machine; an agent is ready on each client host."""
         self._hosts["server"] = self._hosts["client"] = LocalHost()
         with self.phase("hosts up"):
-            found = members_of(self.setup, resources)
+            found = members_of(self.setup, resources, self.carrying.kernels)
             self._cluster, self._link = found.cluster, found.link
             self._clients.begin(found.clients, found.server)
+            self._emulated = any(host.is_emulated for host in self._clients.all)
             self._names = [host.name for host in self._clients.hosts]
             processes = self.setup.client.processes
             addresses = tuple(host.member.address for host in self._clients.hosts)
@@ -201,11 +203,12 @@ class SpreadExecution(RunExecution):
         clients.await_all("armed")
         clients.compare_clocks(before=True)
         clients.forget_silence()
-        self._start_ns = start_ns = time.monotonic_ns() + round(START_S * 1e9)
+        start_s = max(host.member.patience.start_s for host in clients.all)
+        self._start_ns = start_ns = time.monotonic_ns() + round(start_s * 1e9)
         for host in clients.all:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        with context.timed(lead_s=START_S), self._whole.loaded():
-            clients.await_all("measured", SILENCE_S, of=clients.hosts)
+        with context.timed(lead_s=start_s), self._whole.loaded():
+            clients.await_all("measured", "load_s", of=clients.hosts)
         context.timed.was(*self._timed_part_of_all(time.monotonic_ns()))
         clients.compare_clocks(before=False)
         if clients.serving is not None:
@@ -322,8 +325,7 @@ class SpreadExecution(RunExecution):
         said, there = host.said["measured"], part.record.hosts.get("client")
         began, busy = said.get("began_ns"), said.get("busy")
         started_ns = self._on_our_clock(host, "start_ns")
-        facts = {name: host.facts[name] for name in ("boot_id", "kernel", "cpus", "nfslab", "core")
-                 if name in host.facts}  # fmt: skip
+        facts = {name: host.facts[name] for name in OF_A_HOST if name in host.facts}
         return ClientHostRecord(
             name=host.name,
             kind=self.setup.server.host if host.serves else self.setup.client.host,
@@ -345,6 +347,15 @@ class SpreadExecution(RunExecution):
 
     def _share_of(self, number: int) -> Share:
         return Share(number, len(self._names), self.setup.client.processes)
+
+    def _is_emulated(self) -> bool:
+        """A client host's is enough."""
+        return self._emulated or super()._is_emulated()
+
+    def _made(self, host: ClientHost) -> dict[str, Any]:
+        """Sections of a client host's provenance that only this machine knows."""
+        made = {name: dict(section) for name, section in host.member.made.items()}
+        return {name: section | {"runs_on": fingerprint()} for name, section in made.items()}
 
     def _asked(self, number: int | None, host: ClientHost, taken: dict[str, Any]) -> AskedPart:
         """The part of one host (None: the server's): its own targets and collectors, without what
@@ -377,6 +388,8 @@ class SpreadExecution(RunExecution):
             link=self._link if host.serves else None,
             taken=taken,
             is_prime=host.is_prime,
+            made=self._made(host),
+            commit=source_commit() if host.member.made else None,
         )
 
     def _hosts_are_up(self) -> bool:
@@ -385,6 +398,8 @@ class SpreadExecution(RunExecution):
     def _hosts_down(self) -> None:
         """Agents, if they are still there; then their hosts."""
         cluster, self._cluster = self._cluster, None
+        for member in cluster.members if cluster is not None else ():
+            self.found.notes += [f"{member.name}: {note}" for note in member.notes]
         try:
             self._clients.end()
         finally:

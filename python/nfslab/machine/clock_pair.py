@@ -1,8 +1,38 @@
-"""The wall clock and CLOCK_MONOTONIC read as one: by what instants on both are compared."""
+"""The wall clock and CLOCK_MONOTONIC read as one: by what instants on both are compared, and by
+what the clocks of two machines are."""
 
 from __future__ import annotations
 
 import time
+from typing import NamedTuple
+
+
+class Trip(NamedTuple):
+    """What one round trip tells of another machine's clocks, in ns."""
+
+    error_ns: int
+    """The truth lies so far from the offsets at most."""
+    monotonic_ns: int
+    realtime_ns: int
+
+
+def round_trip(here: tuple[int, int, int], there: tuple[int, int, int], heard_ns: int) -> Trip:
+    """Offsets of the clocks there from ours: its middle is taken for when they were read.
+
+    `here` is our `clock_pair` before the question, `there` the answer, `heard_ns` our
+    CLOCK_MONOTONIC when it came.
+    """
+    wall_ns, begin_ns, here_ns = here
+    wall_there_ns, monotonic_there_ns, there_ns = there
+    trip_ns = heard_ns - begin_ns
+    middle_ns = trip_ns // 2
+    # Up, whatever is odd: the truth has to lie within.
+    error_ns = (trip_ns + 1) // 2 + abs(there_ns) + here_ns
+    return Trip(
+        error_ns,
+        monotonic_there_ns - (begin_ns + middle_ns),
+        wall_there_ns - (wall_ns + middle_ns),
+    )
 
 
 def clock_pair(readings: int = 3) -> tuple[int, int, int]:

@@ -44,6 +44,8 @@ class Launch:
     stop_signal: int
     network: Path | None = None
     """The network namespace that it joins."""
+    with_thread: bool = False
+    """It is to end with the thread that starts it, also where that is not the main one."""
 
     @property
     def other_user(self) -> int | None:
@@ -93,8 +95,9 @@ class Launch:
         elif setpriv is not None:
             before = [setpriv]
         # The kernel sends the signal when the *thread* that started the child ends, so
-        # only the main thread's end is as good as the runner's.
-        if before and threading.current_thread() is threading.main_thread():
+        # only the main thread's end is as good as the runner's, unless its starter stays with it.
+        is_main = threading.current_thread() is threading.main_thread()
+        if before and (is_main or self.with_thread):
             dies = signal.SIGKILL if self.stop_signal == signal.SIGTERM else self.stop_signal
             before = [*before, "--pdeathsig", signal.Signals(dies).name.removeprefix("SIG")]
         elif self.other_user is None:

@@ -44,8 +44,10 @@ class LoadWindow:
     clocks_ns: dict[int, int] = field(default_factory=lambda: _clocks())
     busy_ticks: int | None = field(default_factory=lambda: _busy_ticks())
 
-    def finish(self, reader: Reader) -> dict[str, Any]:
-        """Load before the start; waits until the window is long enough to mean something."""
+    def finish(self, reader: Reader, token: str = "") -> dict[str, Any]:
+        """Load before the start; waits until the window is long enough to mean something.
+
+        What carries the token is the run's own, as we are."""
         left_s = WINDOW_S - (time.monotonic_ns() - self.begin_ns) / 1e9
         if left_s > 0:
             time.sleep(left_s)
@@ -56,7 +58,10 @@ class LoadWindow:
             for pid, cpu_ns in after.items()
             if pid in self.clocks_ns
         }
-        own = used.pop(os.getpid(), 0.0)
+        ours = {os.getpid()}
+        if token:
+            ours |= {one.identity.pid for one in find_ours(token)}
+        own = sum(used.pop(pid, 0.0) for pid in ours)
         cpus_busy = None
         if busy is not None and self.busy_ticks is not None:
             cpus_busy = (busy - self.busy_ticks) / CLOCK_TICKS_PER_S * 1e9 / window_ns

@@ -202,6 +202,11 @@ class Resources:
         what = {"file": str(file), "before": before, "boot": journals.boot_id()}
         return self._intend("setting", what if after is None else what | {"after": after})
 
+    def nfsd_threads(self, before: int, after: int) -> Entry:
+        """How few threads of the kernel's NFS server stay, about to be changed."""
+        what = {"before": before, "after": after, "boot": journals.boot_id()}
+        return self._intend("nfsd_threads", what)
+
     def nfsd(self, control: Path, port: int) -> Entry:
         """The kernel's NFS server about to listen on `port`; `control`: its file system, ours."""
         return self._intend("nfsd", {"control": self._own(control), "port": port})

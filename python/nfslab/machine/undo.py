@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
-from nfslab.machine import kernel_settings, nfs_mounts, processes
+from nfslab.machine import kernel_settings, nfs_mounts, nfsd_threads, processes
 from nfslab.machine.journal import boot_id
 from nfslab.machine.mounts import SYS, answers, loops_backed_by, mount_by_name, mounts
 from nfslab.machine.tools import said_by
@@ -356,6 +356,15 @@ def undo_setting(what: dict[str, Any], scope: Scope) -> str:
     return f"set {file} to {before!r} again"
 
 
+def undo_nfsd_threads(what: dict[str, Any], scope: Scope) -> str:
+    """Set the least number of nfsd's threads as it was, unless somebody has set it since."""
+    before, after = int(what["before"]), int(what["after"])
+    if what.get("boot") != boot_id() or nfsd_threads.least_threads() != after:
+        return ""
+    nfsd_threads.set_least_threads(before)
+    return f"let {before} threads of the kernel's NFS server stay again, not {after}"
+
+
 def undo_nfsd(what: dict[str, Any], scope: Scope) -> str:
     """Stop the kernel's NFS server if it listens where ours did; its exports go, too."""
     control = _own_path(what, "control", scope)
@@ -381,4 +390,5 @@ UNDO: dict[str, Callable[[dict[str, Any], Scope], str]] = {
     "network": undo_network,
     "setting": undo_setting,
     "nfsd": undo_nfsd,
+    "nfsd_threads": undo_nfsd_threads,
 }

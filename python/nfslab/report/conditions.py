@@ -82,7 +82,9 @@ def server(outcomes: Outcomes) -> dict[str, list[str]]:
     return {path: list(values) for path, values in found.items()}
 
 
-def versions(machines: Sequence[SetupInfo], outcomes: Outcomes) -> dict[str, str]:
+def versions(
+    machines: Sequence[SetupInfo], outcomes: Outcomes, records: Iterable[RunRecord]
+) -> dict[str, str]:
     """What of software a reader asks for -> version; several are joined, none is hidden."""
     found: dict[str, dict[str, None]] = {}
 
@@ -98,6 +100,8 @@ def versions(machines: Sequence[SetupInfo], outcomes: Outcomes) -> dict[str, str
             if path.startswith("software.programs."):
                 add(path.removeprefix("software.programs."), value)
         add("commit", _short_commit(facts.get("nfslab.commit")))
+    for host in (host for record in records for host in record.client_hosts):
+        add("kernel of client hosts", host.facts.get("kernel"))
     for one in outcomes.setups:
         add(one.server.get("engine", "PostgreSQL"), one.server.get("version"))
     return {name: ", ".join(values) for name, values in found.items()}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from nfslab.results.records import CatalogueLine, CheckRecord, RunRecord
 
 MAX_CHANGES = 20
+OF_MACHINES = ("machine.", "client.")
+"""Beginnings of parameters that say which machines a run is made by."""
 """Changed facts of the machine that are spelled out in one warning."""
 BROKEN = ("unavailable", "failed")
 """A collector's status in a run that it should have watched and did not."""
@@ -189,11 +191,11 @@ def _machine(outcomes: Outcomes) -> list[Warning]:
 
 
 def _machine_asked(outcomes: Outcomes, line: CatalogueLine) -> str:
-    """What axes set of the machine at a run's point: a kernel."""
+    """What axes set of machines at a run's point: a kernel."""
     if line.point_id not in outcomes.index_of:
         return ""
     settings = outcomes.points[outcomes.index_of[line.point_id]].settings
-    return repr([(name, value) for name, value in settings.items() if name.startswith("machine.")])
+    return repr([(name, value) for name, value in settings.items() if name.startswith(OF_MACHINES)])
 
 
 def _changed(what: str, changes: Sequence[str]) -> Warning:

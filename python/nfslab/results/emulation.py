@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nfslab.results.outcomes import Outcomes
-    from nfslab.results.records import CatalogueLine
+    from nfslab.results.records import CatalogueLine, CheckRecord
     from nfslab.statistics.comparison import Comparison
 
 CHECK: Final = "emulated"
@@ -33,6 +33,11 @@ NO_FIGURES: Final = (
 def is_stamped(flags: Iterable[str]) -> bool:
     """Was a run with these flags emulated?"""
     return FLAG in flags
+
+
+def is_stamped_by(checks: Iterable[CheckRecord]) -> bool:
+    """Was a run with these checks emulated?"""
+    return any(check.name == CHECK for check in checks)
 
 
 def emulated_runs(outcomes: Outcomes) -> list[CatalogueLine]:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field, field_validator, model_validator
 
 from nfslab.errors import RunFailed
-from nfslab.machine import kernel_settings, processes
+from nfslab.machine import kernel_settings, nfsd_threads, processes
 from nfslab.machine.availability import Availability
 from nfslab.machine.mounts import SYS, block_devices_of, mount_of
 from nfslab.machine.own_folders import OwnFolders, answers, free_ports, missing
@@ -172,12 +172,16 @@ class KernelServer(Server):
         if TRACKER.exists():
             entry = kernel_settings.change(resources, TRACKER, "")
             self._entries += [entry] if entry is not None else []
+        splice = IO_MODES / "disable-splice-read"
+        if (wanted.io_read or wanted.io_write) and splice.exists():
+            # The kernel switches it on with modes that need it, and leaves it on.
+            self._entries.append(resources.setting(splice, kernel_settings.read(splice)))
         for name in ("read", "write"):
             if (mode := getattr(wanted, f"io_{name}")) is not None:
                 file, number = IO_MODES / f"io_cache_{name}", str(MODES.index(mode))
                 entry = kernel_settings.change(resources, file, number)
                 self._entries += [entry] if entry is not None else []
-        self._entries += _stay(control, wanted.min_threads, resources)
+        self._entries += _stay(wanted.min_threads, resources)
         settings = []
         for name in ("versions", "nfsv4leasetime", "nfsv4gracetime"):
             file = control / name
@@ -340,19 +344,28 @@ def _client(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _stay(control: Path, threads: int | None, resources: Resources) -> list[Entry]:
+def _stay(threads: int | None, resources: Resources) -> list[Entry]:
     """So many threads of a pool are to stay; RunFailed where all do."""
     if threads is None:
         return []
-    file = control / "min_threads"
-    if not file.exists():
+    before = nfsd_threads.least_threads()
+    if before is None:
         raise RunFailed(
             "min_threads: the threads of this kernel's NFS server do not come and go",
-            why=f"this is Linux {os.uname().release}, and its nfsd has no {file.name}",
+            why=f"this is Linux {os.uname().release}, whose nfsd is not told such a number",
             fix="leave min_threads out, or take a kernel that has it (docs/vm.md)",
         )
-    entry = kernel_settings.change(resources, file, str(threads))
-    return [] if entry is None else [entry]
+    if before == threads:
+        return []
+    entry = resources.nfsd_threads(before, threads)
+    nfsd_threads.set_least_threads(threads)
+    if (now := nfsd_threads.least_threads()) != threads:
+        entry.undo()
+        raise RunFailed(
+            f"min_threads: asked {threads}, in effect {now}",
+            fix="give a number that the kernel takes",
+        )
+    return [entry]
 
 
 def _refuse_others(control: Path) -> None:

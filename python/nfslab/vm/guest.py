@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 from nfslab.errors import RunFailed
 from nfslab.machine.launch import Launch
+from nfslab.machine.own_command import LAST_LINES
 from nfslab.machine.starting import start
 from nfslab.vm import qemu
 from nfslab.vm.shares import serve
@@ -49,6 +50,9 @@ POWER_OFF_S = 30.0
 ENDING_S = 3.0
 """QEMU gives the guest's memory back before it is gone."""
 LINE_BYTES_MAX = 1 << 12
+TAIL_BYTES = 1 << 14
+TELL_S = 10.0
+"""How long a guest may take to read what it is told: it has a buffer for more than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,25 @@ class Sink(Protocol):
 
     def flush(self) -> object:
         """They are all there are for now."""
+
+
+class Tail:
+    """The end of an output; a sink."""
+
+    def __init__(self) -> None:
+        self._end = b""
+
+    def write(self, piece: bytes) -> None:
+        """More of it."""
+        self._end = (self._end + piece)[-TAIL_BYTES:]
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The last ones."""
+        return self._end.decode(errors="replace").splitlines()[-LAST_LINES:]
 
 
 class NoSignOfLife(Exception):
@@ -100,19 +123,26 @@ class Guest:
         *,
         kvm: bool,
         limits: Limits,
+        wiring: qemu.Wiring = qemu.PLAIN,
     ) -> Self:
-        """Start virtiofsds and QEMU, and wait until QEMU is connected; RunFailed, Unavailable."""
-        argv = qemu.arguments(place, vmlinux, size, shares, kvm=kvm)
+        """Start virtiofsds and QEMU, and wait until QEMU is connected; RunFailed, Unavailable.
+
+        Both end with the thread that calls this, which has to attend the guest then.
+        """
+        argv = qemu.arguments(place, vmlinux, size, shares, wiring, kvm=kvm)
         with contextlib.ExitStack() as undo:
             serving = {}
             for share in shares:
                 serving[share.tag] = serve(share, place, resources)
                 undo.callback(serving[share.tag].stop, 9)
-            listening = {name: _listen(place / f"{name}.sock") for name in qemu.PORTS}
+            listening = {name: _listen(place / f"{name}.sock") for name in wiring.ports}
             for one in listening.values():
                 undo.callback(one.close)
             with (place / "qemu.log").open("wb") as log:
-                machine = start(Launch(argv, None, place, None, None, None, 9), resources, log, log)
+                machine = start(
+                    Launch(argv, None, place, None, None, None, 9, with_thread=True),
+                    resources, log, log,
+                )  # fmt: skip
             undo.callback(machine.stop, 9)
             ports = {name: _accepted(one, machine) for name, one in listening.items()}
             undo.pop_all()
@@ -155,6 +185,8 @@ class Guest:
         """
         with selectors.DefaultSelector() as selector:
             for name, port in self.ports.items():
+                if name == qemu.STDIN:
+                    continue
                 port.setblocking(False)
                 selector.register(port, selectors.EVENT_READ, name)
             while selector.get_map() or self.machine.poll() is None:
@@ -167,6 +199,17 @@ class Guest:
         if self.exit_code is None:
             raise self.lost("the virtual machine ended before its command did")
         return self.exit_code
+
+    def tell(self, text: bytes) -> None:
+        """Something for its command's standard input; OSError: nobody is there to read it."""
+        port = self.ports[qemu.STDIN]
+        port.settimeout(TELL_S)
+        port.sendall(text)
+
+    def close_input(self) -> None:
+        """Its command's standard input ends."""
+        with contextlib.suppress(OSError):
+            self.ports[qemu.STDIN].shutdown(socket.SHUT_RDWR)
 
     def _take(
         self, name: str, selector: selectors.BaseSelector, outputs: Mapping[str, Sink]

@@ -1,6 +1,7 @@
 #!/bin/busybox sh
 # The guest's first program, in the initramfs: makes the root that the command sees, and goes there.
-# /config is written by nfslab: MODULES, MODULES_FOLDER, WORK, BACK (folders to bring back), TOKEN.
+# /config is written by nfslab: MODULES, MODULES_FOLDER, WORK, BACK (folders to bring back), ADDRESS
+# (of its network device; empty: it has none), STDIN (the port; empty: none).
 set -u
 . /config
 PATH=/bin
@@ -55,6 +56,10 @@ must mount -t virtiofs work "/new$WORK"
 
 hostname nfslab-guest
 ip link set lo up
+if [ -n "$ADDRESS" ]; then
+  must ip address add "$ADDRESS" dev eth0
+  must ip link set eth0 up
+fi
 must mkdir -p -m 0700 /new/run/nfslab /new/run/nfslab/state /new/run/nfslab/bin
 cp /bin/busybox /session.sh /command.sh /config /new/run/nfslab/ || die "no room in memory"
 exec switch_root /new /run/nfslab/busybox sh /run/nfslab/session.sh

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 NEEDED = ("virtio_pci", "virtio_console", "virtiofs", "overlay")
 """The bus, the guest's outputs, the shared folders, and what makes a read-only root writable."""
+NETWORK = "virtio_net"
+"""Of a guest with a network device."""
 
 
 @dataclass(frozen=True, slots=True)

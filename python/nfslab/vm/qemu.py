@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 PROGRAM = "qemu-system-x86_64"
 PORTS = ("control", "stdout", "stderr")
+STDIN = "stdin"
+"""A fourth port, of guests whose command is told something."""
 MEMORY_MIN_BYTES, MEMORY_MAX_BYTES = 256 << 20, 1 << 40
 CPUS_MAX = 64
 QUEUE_ENTRIES = 1024
@@ -44,6 +47,34 @@ class Size:
     cpus: int
 
 
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """A network device of the guest, and the end of its wire here."""
+
+    tap: str
+    """The TAP device, made before the guest is booted."""
+    mac: str
+    address: str
+    """Of the guest, with the bits of its network: 10.213.0.2/26."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """What only some guests have."""
+
+    stdin: bool = False
+    """Its command has a standard input: `Guest.tell`."""
+    nic: Nic | None = None
+
+    @property
+    def ports(self) -> tuple[str, ...]:
+        """Names of its virtio-serial ports."""
+        return (*PORTS, STDIN) if self.stdin else PORTS
+
+
+PLAIN = Wiring()
+
+
 def find_qemu() -> str:
     """Path of QEMU; Unavailable."""
     found = shutil.which(PROGRAM)
@@ -57,7 +88,13 @@ def find_qemu() -> str:
 
 
 def arguments(
-    place: Path, vmlinux: Path, size: Size, shares: list[Share], *, kvm: bool
+    place: Path,
+    vmlinux: Path,
+    size: Size,
+    shares: list[Share],
+    wiring: Wiring = PLAIN,
+    *,
+    kvm: bool,
 ) -> list[str]:
     """QEMU's command line; Unavailable. Its files lie in `place`, the initramfs above that."""
     # With KVM its first line is the sign of life; emulated, each line takes time.
@@ -73,7 +110,7 @@ def arguments(
     argv += ["-append", " ".join(words)]
     argv += ["-chardev", f"file,id=console,path={_escaped(place / 'console.log')}"]
     argv += ["-serial", "chardev:console", "-device", "virtio-serial-pci"]
-    for name in PORTS:
+    for name in wiring.ports:
         argv += ["-chardev", f"socket,id={name},path={_escaped(place / f'{name}.sock')}"]
         argv += ["-device", f"virtserialport,chardev={name},name={name}"]
     for share in shares:
@@ -82,6 +119,9 @@ def arguments(
         argv += [
             f"vhost-user-fs-pci,chardev=fs-{share.tag},tag={share.tag},queue-size={QUEUE_ENTRIES}"
         ]
+    if wiring.nic is not None:
+        tap = f"tap,id=net,ifname={_escaped(Path(wiring.nic.tap))},script=no,downscript=no"
+        argv += ["-netdev", tap, "-device", f"virtio-net-pci,netdev=net,mac={wiring.nic.mac}"]
     return argv
 
 
@@ -100,7 +140,8 @@ def kvm_may_work(cache: Path) -> bool:
 def remember_kvm(cache: Path, *, works: bool) -> None:
     """For the guests until the next boot of this machine."""
     path = cache / "kvm.json"
-    new = path.with_suffix(f".{os.getpid()}")
+    # Threads of one nfslab may boot guests at the same time.
+    new = path.with_suffix(f".{threading.get_native_id()}")
     new.write_text(json.dumps({**_here(), "works": works}))
     new.rename(path)
 

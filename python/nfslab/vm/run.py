@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
 import shutil
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed, Unavailable, UsageError
 from nfslab.machine.emulation import SENTENCE
@@ -22,13 +23,14 @@ from nfslab.vm import kernel as kernels
 from nfslab.vm import qemu
 from nfslab.vm.guest import SLIPPED, Guest, Limits, NoSignOfLife
 from nfslab.vm.initramfs import Archive
-from nfslab.vm.modules import needed
+from nfslab.vm.modules import NEEDED, NETWORK, needed
 from nfslab.vm.packages import STOCK
 from nfslab.vm.shares import Share, find_virtiofsd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from nfslab.machine.resources import Entry
     from nfslab.vm.kernel import Kernel
 
 HERE = Path(__file__).parent
@@ -40,8 +42,9 @@ VARIABLE = re.compile(rf"(?!({TOKEN_VARIABLE}|E?UID|PPID|(SHELL|BASH)OPTS)$)[A-Z
 """Names that a shell can export; some shells refuse their own."""
 GUEST_STATE = "/run/nfslab/state"
 BOOTS_MOST = 3
-SOCKET_PATH_MAX = 80
-"""Of the folder that sockets lie in: unix(7) allows 108 bytes in all."""
+SOCKET_PATH_MAX = 56
+"""Of the folder that guests' folders lie in: unix(7) allows 108 bytes in all."""
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,9 @@ class Boot:
     kernel: Kernel
     size: qemu.Size
     limits: Limits = field(default_factory=Limits)
+    wiring: qemu.Wiring = qemu.PLAIN
+    resources: Resources | None = None
+    """The run's that it is a part of; None: it has its own."""
 
 
 def run(request: Request, out: IO[bytes], err: IO[bytes], say: Callable[[str], None]) -> int:
@@ -106,12 +112,12 @@ def attended(boot: Boot, say: Callable[[str], None], attend: Callable[[Guest], i
 @contextmanager
 def _booted(boot: Boot, say: Callable[[str], None]) -> Iterator[Guest]:
     """A guest that boots, and will run its command; ended with the block."""
-    archive = initramfs(boot.kernel, boot.command, boot.work, dict(os.environ))
-    with Resources("virtual machine") as resources:
-        place = _place(resources)
+    archive = initramfs(boot, dict(os.environ))
+    with ExitStack() as stack:
+        resources = boot.resources or stack.enter_context(Resources("virtual machine"))
+        place = stack.enter_context(_place(resources)).path
         (place / "initramfs").write_bytes(archive)
-        with _started(boot, place, resources, say) as guest:
-            yield guest
+        yield stack.enter_context(_started(boot, place, resources, say))
 
 
 def _started(boot: Boot, place: Path, resources: Resources, say: Callable[[str], None]) -> Guest:
@@ -123,8 +129,9 @@ def _started(boot: Boot, place: Path, resources: Resources, say: Callable[[str],
         own = place / ("kvm" if kvm else "emulated")
         own.mkdir()
         return Guest.boot(
-            own, boot.kernel.vmlinux, boot.size, shares, resources, kvm=kvm, limits=boot.limits
-        )
+            own, boot.kernel.vmlinux, boot.size, shares, resources,
+            kvm=kvm, limits=boot.limits, wiring=boot.wiring,
+        )  # fmt: skip
 
     tried = qemu.kvm_may_work(cache)
     if tried:
@@ -146,11 +153,10 @@ def _started(boot: Boot, place: Path, resources: Resources, say: Callable[[str],
     return guest
 
 
-def initramfs(
-    kernel: Kernel, command: Sequence[str], work: Path, environment: Mapping[str, str]
-) -> bytes:
+def initramfs(boot: Boot, environment: Mapping[str, str]) -> bytes:
     """The archive that the guest starts from; UsageError, Unavailable."""
-    modules = needed(kernel.modules)
+    kernel, work, nic = boot.kernel, boot.work, boot.wiring.nic
+    modules = needed(kernel.modules, NEEDED if nic is None else (*NEEDED, NETWORK))
     archive = Archive()
     for name in ("bin", "dev", "proc", "sys", "lower", "over", "new", "modules"):
         archive.folder(name)
@@ -158,19 +164,32 @@ def initramfs(
     archive.file("bin/busybox", _busybox(), 0o755)
     archive.file("init", (HERE / "init.sh").read_bytes(), 0o755)
     archive.file("session.sh", (HERE / "session.sh").read_bytes())
-    archive.file("command.sh", _command(command, work, environment), 0o600)
+    archive.file("command.sh", _command(boot.command, work, environment), 0o600)
     back = [str(one) for one in _covered([kernel.modules, Path(sys.prefix), Path(sys.base_prefix)])]
     config = {
         "MODULES": " ".join(module.name for module in modules),
         "MODULES_FOLDER": str(kernel.modules.resolve()),
         "WORK": str(work),
         "BACK": shlex.join(back),
+        "ADDRESS": "" if nic is None else nic.address,
+        "STDIN": qemu.STDIN if boot.wiring.stdin else "",
     }
     lines = [f"{name}={shlex.quote(value)}\n" for name, value in config.items()]
     archive.file("config", os.fsencode("".join(lines)))
     for module in modules:
         archive.file(f"modules/{module.name}.ko", module.content)
     return archive.content()
+
+
+def as_made(asked: str, kernel: Kernel, size: qemu.Size, kvm: bool | None) -> dict[str, Any]:
+    """What its maker knows of a guest, for a record (JSON); `kvm` None: it did not come up."""
+    return {
+        "kernel_asked": asked,
+        "kernel": kernel.release,
+        "memory_bytes": size.memory_bytes,
+        "cpus": size.cpus,
+        "processor": {None: "unknown", True: "KVM", False: "emulated"}[kvm],
+    }
 
 
 def _command(command: Sequence[str], work: Path, environment: Mapping[str, str]) -> bytes:
@@ -248,8 +267,9 @@ def require(size: qemu.Size) -> None:
     _busybox()
 
 
-def _place(resources: Resources) -> Path:
+def _place(resources: Resources) -> Entry:
     """A folder for sockets, console and initramfs."""
     folders = [Path(tempfile.gettempdir()), state_folder(), Path("/tmp")]
     parent = next(one for one in folders if len(os.fsencode(one)) <= SOCKET_PATH_MAX)
-    return resources.make_directory(parent / resources.name).path
+    # A run may have several.
+    return resources.make_directory(parent / f"{resources.name}-{next(_numbers)}")

@@ -28,18 +28,29 @@ for name in control stdout stderr; do
   cat "$name" >"$device" &
   eval "$name=$!"
 done
+input=/dev/null
+feeder=
+if [ -n "$STDIN" ]; then
+  device=$(port "$STDIN")
+  [ -c "$device" ] || { echo "nfslab-guest: no port $STDIN" >/dev/console; off; }
+  input=$STDIN
+  mkfifo "$input"
+  # Ends, and with it what is read here, when nfslab closes the port or is gone.
+  cat "$device" >"$input" &
+  feeder=$!
+fi
 exec 3>control
 echo ready >&3
 (while :; do sleep "$ALIVE_S" 3>&-; echo alive; done) >&3 &
 beat=$!
 
 # The kernel ends what takes the memory, not what reports it.
-for one in $$ "$control" "$stdout" "$stderr" "$beat"; do echo -1000 >"/proc/$one/oom_score_adj"; done
+for one in $$ "$control" "$stdout" "$stderr" "$beat" $feeder; do echo -1000 >"/proc/$one/oom_score_adj"; done
 (
   echo 0 >/proc/self/oom_score_adj
   exec 3>&-
   exec /bin/sh /run/nfslab/command.sh
-) </dev/null >stdout 2>stderr &
+) <"$input" >stdout 2>stderr &
 wait $!
 code=$?
 

@@ -59,6 +59,6 @@ def serve(share: Share, place: Path, resources: Resources) -> Process:
         if not share.writable:
             code = "from nfslab.vm.readonly import main; main()"
             argv = [sys.executable, "-c", code, *argv]
-        launch = Launch(argv, None, Path("/"), None, None, None, 9)
+        launch = Launch(argv, None, Path("/"), None, None, None, 9, with_thread=True)
         with (place / f"{share.tag}.log").open("wb") as log:
             return start(launch, resources, log, log, (listening.fileno(),))

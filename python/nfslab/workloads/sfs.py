@@ -28,7 +28,9 @@ from pydantic import Field, model_validator
 
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability
+from nfslab.machine.emulation import is_emulated
 from nfslab.quantities import Duration, Size
+from nfslab.results import emulation
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import (
     HostFigures,
@@ -213,7 +215,7 @@ class SfsWorkload(OwnCommand):
         with context.timed() as part:
             result = json.loads(self.printed(context, argv, "offered load", part.watcher))
         (point,) = result["points"]
-        return self._outcome(context, point)
+        return self._outcome(context, point, is_emulated())
 
     def finish(self, context: RunContext) -> None:
         """Generator processes of this host go; the command has ended."""
@@ -252,7 +254,8 @@ class SfsWorkload(OwnCommand):
             name: base64.b64encode(histogram.to_v2()).decode()
             for name, histogram in load.histograms().items()
         }
-        outcome = self._outcome(context, point)
+        emulated = any(emulation.is_stamped_by(part.record.checks) for part in parts)
+        outcome = self._outcome(context, point, emulated)
         outcome.by_host = {
             name: HostFigures(one.answered, one.mean_ns, one.planned_share)
             for name, one in by_host.items()
@@ -304,7 +307,7 @@ class SfsWorkload(OwnCommand):
         keep_plan(self._point(context).plan(), context.folder)
         return Outcome(metrics={})
 
-    def _outcome(self, context: RunContext, point: dict[str, Any]) -> Outcome:
+    def _outcome(self, context: RunContext, point: dict[str, Any], emulated: bool) -> Outcome:
         """Metrics, samples and checks of a point."""
         stored = {key: value for key, value in point.items() if key != "histograms"}
         text = json.dumps(stored, indent=1)
@@ -322,7 +325,7 @@ class SfsWorkload(OwnCommand):
                 "operations": operations_table(point),
             },
             completions=[completions(point)],
-            checks=point_checks(point),
+            checks=point_checks(point, emulated=emulated),
         )
 
     def _exports(self, context: RunContext) -> list[NfsExport]:

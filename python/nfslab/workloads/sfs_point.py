@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.results.records import CheckRecord, Metric
+from nfslab.results.records import CheckRecord, Metric, Verdict
+from nfslab.statistics.verdicts import EMULATED
 from nfslab.workloads.base import Completions, buckets_table
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 PHASE: Final = "nfs_operations"
 """Name of the load in samples: a rate of operations."""
 NS_PER_MS: Final = 1e6
+OF_TIME: Final = frozenset({"generator_late", "generator_cpu"})
+"""Reasons against a point that are about how fast the generator's processor is."""
 QUANTILES: Final = ("p50", "p90", "p99", "p999")
 
 
@@ -49,17 +52,26 @@ def _responses(name: str, response: dict[str, Any]) -> dict[str, Metric]:
     return found
 
 
-def point_checks(point: dict[str, Any]) -> list[CheckRecord]:
-    """Does the point count? And does Little's law hold in its accounts?"""
+def point_checks(point: dict[str, Any], *, emulated: bool = False) -> list[CheckRecord]:
+    """Does the point count? And does Little's law hold in its accounts?
+
+    Of a generator on an emulated processor nobody can say whether it kept up.
+    """
     reasons = point["reasons"]
     message = "; ".join(reason["text"] for reason in reasons)
+    verdict: Verdict = "ok" if point["valid"] else "violation"
+    if emulated and all(reason["kind"] in OF_TIME for reason in reasons):
+        verdict = "unknown"
+        message = f"{EMULATED}, so whether the generator kept up is not judged" + (
+            f" ({message})" if message else ""
+        )
     share = max((thread["cpu_share"] for thread in point["threads"]), default=0.0)
     values = {"generator_cpu_share": share, "late_p99_ns": point["late"]["p99_ns"] or 0}
     values["verified_bytes"] = point["verified_bytes"]
     return [
         CheckRecord(
             name="offered_load",
-            verdict="ok" if point["valid"] else "violation",
+            verdict=verdict,
             message=message or "every answer was as expected, and the generator kept up",
             values=values,
         )

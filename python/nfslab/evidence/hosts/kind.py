@@ -42,6 +42,7 @@ class HostFacts(Facts):
 
     name: str
     address: str
+    kernel: str
     processes: int
     operations: float | None
     share: float | None
@@ -107,8 +108,9 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
 
 def _facts(record: ClientHostRecord) -> HostFacts:
     clock = record.clock
-    names = HostFacts.model_fields.keys() - {"error_ns", "offset_ns"}
+    names = HostFacts.model_fields.keys() - {"error_ns", "offset_ns", "kernel"}
     known = {name: getattr(record, name) for name in names}
+    known["kernel"] = str(record.facts.get("kernel", ""))
     return HostFacts(error_ns=clock.error_ns, offset_ns=clock.offset_ns, **known)
 
 
@@ -132,6 +134,7 @@ COLUMNS: Final[Sequence[Shown[_Row]]] = (
     (Column("point", False), lambda row: cells.text(row.point)),
     (Column("host", False), lambda row: cells.text(row.name)),
     (Column("address", False), lambda row: cells.text(row.hosts[0].address)),
+    (Column("kernel", False), lambda row: cells.text(row.hosts[0].kernel)),
     (Column("processes"), lambda row: cells.count(row.hosts[0].processes)),
     (Column("planned"), lambda row: cells.share(row.of("planned_share"))),
     (Column("share"), lambda row: cells.share(row.of("share"))),
