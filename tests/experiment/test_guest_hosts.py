@@ -117,7 +117,8 @@ def test_the_kernel_is_an_axis_and_the_plan_tells(experiment_file: Write, guest:
         ([GUEST, "client.hosts=0"], "too small"),
         ([GUEST, "client.delay='1ms'"], "no other wire is ours"),
         (["client.host='vms'"], "cluster, vm"),
-        ([GUEST, "server.host='vm'"], "no server is in a virtual machine"),
+        (["server.host='vm'", "client.hosts=1", "server.cpus=0"], "too small"),
+        (["server.host='namespace'", "client.hosts=1", "server.kernel='6.1'"], "of no virtual"),
     ],
 )
 def test_what_no_guest_has(settings: list[str], said: str, experiment_file: Write) -> None:

@@ -264,7 +264,7 @@ def test_a_server_that_does_not_come_up_there_is_told_with_its_host(tmp_path: Pa
         ('host = "cluster"', "say which machine of the cluster"),
         ('host = "somewhere"', "is no host"),
         ('host = "namespace"\nname = "host2"', "'host2' is a client host, too"),
-        ('host = "cluster"\nname = "load1"', "of another kind"),
+        ('host = "cluster"\nname = "load1"', "of a kind that cannot reach it"),
         ('host = "namespace"\nname = "a b"', "cannot name a host"),
     ],
 )

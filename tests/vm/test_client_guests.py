@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.cluster.guests import GuestAgent, GuestsHere, require_guests
+from nfslab.cluster.bridge import BridgedHere
+from nfslab.cluster.guests import GuestAgent, require_guests
 from nfslab.errors import NfslabError
 from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.spread_run import SpreadExecution
@@ -142,7 +143,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         waits(clients, event, *more, **named)
 
     def looked(execution: SpreadExecution) -> None:
-        assert isinstance(execution._cluster, GuestsHere)
+        assert isinstance(execution._cluster, BridgedHere)
         wired.update(one.what["device"] for one in execution._cluster._bridge._entries)
         target, up = execution._up[0]
         assert isinstance(target, NfsTarget)

@@ -4,19 +4,24 @@
     host2 (.3) ── its device ══ bridge (.1) ── servers, here
     host3 (.4) ── its device ══╝
 
-Its devices' names hold the run's token, and are in the journal before they are made. Needs root.
+Who sits there may be of several kinds: network namespaces, virtual machines, this machine itself.
+Devices' names hold the run's token, and are in the journal before they are made. Needs root.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from nfslab.cluster.here import ClusterHere, MemberHere
 from nfslab.hosts import namespace as networks
 from nfslab.hosts.base import Link
 from nfslab.hosts.namespace import LINK_NAME_CHARACTERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.cluster.base import Member
     from nfslab.machine.resources import Entry, Resources
 
 HOSTS_MAX: Final = 32
@@ -62,6 +67,57 @@ class Bridge:
         """The devices, the namespaces and the bridge go."""
         while self._entries:
             self._entries.pop().undo()
+
+
+class Seat(Protocol):
+    """A host's place on the bridge."""
+
+    def require(self) -> None:
+        """What it needs of this machine; RunFailed, Unavailable, UsageError."""
+
+    def taken(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
+        """The host is on the bridge; RunFailed."""
+
+
+class SeatHere:
+    """This machine itself: no device, the bridge's own address."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def require(self) -> None:
+        """It is here."""
+
+    def taken(self, bridge: Bridge, number: int, address: str, resources: Resources) -> MemberHere:
+        """An agent as any on this machine."""
+        return MemberHere(self.name, resources, address=bridge.link.server)
+
+
+class BridgedHere(ClusterHere):
+    """Hosts on a bridge. `close` removes all of it, also when `up` failed half way."""
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        super().__init__([])
+        self._seats = seats
+        self._bridge = Bridge()
+
+    @property
+    def link(self) -> Link:
+        """Of a server here: its address, and the network of all members."""
+        return self._bridge.link
+
+    def up(self, resources: Resources) -> None:
+        """The bridge and all seats; RunFailed."""
+        for seat in self._seats:
+            seat.require()
+        free = self._bridge.up(len(self._seats), resources)
+        for number, (seat, address) in enumerate(zip(self._seats, free, strict=True)):
+            self._members.append(seat.taken(self._bridge, number, address, resources))
+
+    def close(self) -> None:
+        """Members have ended with their agents; their devices and the bridge go."""
+        self._members.clear()
+        self._bridge.close()
 
 
 def _name(kind: str, number: str, resources: Resources) -> str:

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.base import ROUNDS, Clocks, Member, Patience
-from nfslab.cluster.bridge import PREFIX_BITS, Bridge
-from nfslab.cluster.here import ClusterHere, Listened, working_folder
+from nfslab.cluster.bridge import PREFIX_BITS, BridgedHere
+from nfslab.cluster.here import Listened, working_folder
 from nfslab.cluster.identity import facts_here
 from nfslab.errors import Interrupted, NfslabError, RunFailed, Unavailable, one_line
 from nfslab.hosts import namespace as networks
@@ -43,7 +43,7 @@ from nfslab.vm.run import Boot
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nfslab.hosts.base import Link
+    from nfslab.cluster.bridge import Bridge
     from nfslab.machine.resources import Entry, Resources
     from nfslab.vm.guest import Guest
     from nfslab.vm.kernel import Kernel
@@ -258,37 +258,33 @@ class GuestMember(Member):
         )
 
 
-class GuestsHere(ClusterHere):
-    """Guests on a bridge. `close` removes it, also when `up` failed half way."""
+class GuestSeat:
+    """A guest."""
+
+    def __init__(self, name: str, made: Made) -> None:
+        self.name = name
+        self._made = made
+
+    def require(self) -> None:
+        """See `require_guests`."""
+        require_guests(self._made.size)
+
+    def taken(self, bridge: Bridge, number: int, address: str, resources: Resources) -> GuestMember:
+        """Its device; it is not booted yet. RunFailed."""
+        _, device = bridge.device(number, resources)
+        networks.ip("tuntap", "add", "dev", device, "mode", "tap")
+        bridge.attach(device)
+        # Locally administered; the wire ends at the bridge, so a number is enough.
+        mac = f"52:54:00:00:00:{number + 1:02x}"
+        nic = Nic(device, mac, f"{address}/{PREFIX_BITS}")
+        return GuestMember(self.name, self._made, nic, resources)
+
+
+class GuestsHere(BridgedHere):
+    """Guests on a bridge, all made of the same."""
 
     def __init__(self, names: Sequence[str], made: Made) -> None:
-        super().__init__([])
-        self._names = names
-        self._made = made
-        self._bridge = Bridge()
-
-    @property
-    def link(self) -> Link:
-        """Of a server here: its address, and the network of all members."""
-        return self._bridge.link
-
-    def up(self, resources: Resources) -> None:
-        """The bridge and the devices of all guests; none is booted yet. RunFailed."""
-        require_guests(self._made.size)
-        free = self._bridge.up(len(self._names), resources)
-        for number, (name, address) in enumerate(zip(self._names, free, strict=True)):
-            _, device = self._bridge.device(number, resources)
-            networks.ip("tuntap", "add", "dev", device, "mode", "tap")
-            self._bridge.attach(device)
-            # Locally administered; the wire ends at the bridge, so a number is enough.
-            mac = f"52:54:00:00:00:{number + 1:02x}"
-            nic = Nic(device, mac, f"{address}/{PREFIX_BITS}")
-            self._members.append(GuestMember(name, self._made, nic, resources))
-
-    def close(self) -> None:
-        """The devices and the bridge go; guests have ended with their agents."""
-        self._members.clear()
-        self._bridge.close()
+        super().__init__([GuestSeat(name, made) for name in names])
 
 
 def require_guests(size: Size) -> None:

@@ -72,7 +72,7 @@ def kernels_of(points: Sequence[Point], stop: Stop, say: Callable[[str], None]) 
     for asked in dict.fromkeys(
         part.asked_kernel
         for point in points
-        for part in (point.setup.machine, point.setup.client)
+        for part in (point.setup.machine, point.setup.client, point.setup.server)
         if part.asked_kernel is not None
     ):
         kernel, modules = asked

@@ -30,10 +30,13 @@ NS_PER_MS: Final = 1e6
 
 
 def host_checks(
-    records: Sequence[ClientHostRecord], parts: Sequence[HostPart], timed_ns: int
+    records: Sequence[ClientHostRecord],
+    parts: Sequence[HostPart],
+    timed_ns: int,
+    server: ClientHostRecord | None = None,
 ) -> list[CheckRecord]:
     """The start, the hosts beside each other, and what each host's own checks found."""
-    checks = [start_skew(records, timed_ns), alike(parts)]
+    checks = [start_skew(records, timed_ns, server), alike(parts)]
     for part, record in zip(parts, records, strict=True):
         checks += told_by(part, record)
     return checks
@@ -52,13 +55,16 @@ def told_by(part: HostPart, record: ClientHostRecord) -> list[CheckRecord]:
     ]
 
 
-def start_skew(records: Sequence[ClientHostRecord], timed_ns: int) -> CheckRecord:
+def start_skew(
+    records: Sequence[ClientHostRecord], timed_ns: int, server: ClientHostRecord | None = None
+) -> CheckRecord:
     """Did all begin at the common start, as far as the clocks tell?
 
     An emulated processor runs when there is time for it: where one took part nobody can say.
     """
     found = _start_skew(records, timed_ns)
-    slow = [one.name for one in records if one.facts.get("emulated")]
+    hosts = [*records, *([server] if server else [])]
+    slow = [one.name for one in hosts if one.facts.get("emulated")]
     if not slow:
         return found
     said = f"{', '.join(slow)}: emulated, so no start is judged ({found.message})"

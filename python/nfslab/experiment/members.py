@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nfslab.cluster.base import Cluster, Member
-    from nfslab.cluster.guests import GuestsHere
-    from nfslab.cluster.namespaces import NamespacesHere
+    from nfslab.cluster.bridge import Seat
     from nfslab.cluster.settings import ClusterSection
     from nfslab.experiment.guest_run import Kernels
     from nfslab.experiment.sections import Client, Server
@@ -80,28 +79,33 @@ def members_of(asked: Asked, resources: Resources, kernels: Kernels | None = Non
     return Members(cluster, clients, server, Link(server.address, around))
 
 
+def together(client: str, server: str) -> bool:
+    """Can client hosts of that kind and a server's host of that kind reach each other?"""
+    return client == server == CLUSTER or (client in SEATS and server in SEATS)
+
+
 def _servers(asked: Asked) -> list[str]:
     """The server's host, where it is none of ours."""
     return [asked.server.host_name] if asked.server.is_elsewhere else []
 
 
-def _agents_here(asked: Asked, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
+def _here(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
+    """Agents on this machine; on a bridge where the server is not."""
     from nfslab.cluster.here import ClusterHere, MemberHere
 
+    if asked.server.is_elsewhere:
+        return _bridged(asked, resources, kernels)
     names = asked.client.host_names
     return ClusterHere([MemberHere(name, resources) for name in names]), Link()
 
 
-def _namespaces(asked: Asked, resources: Resources, _kernels: Kernels) -> tuple[Cluster, Link]:
-    from nfslab.cluster.namespaces import NamespacesHere
+def _bridged(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
+    from nfslab.cluster.bridge import BridgedHere
 
-    servers = _servers(asked)
-    names, wire = [*asked.client.host_names, *servers], asked.client.wire
-    return _up(NamespacesHere(names, wire, plain=servers), resources)
-
-
-def _up(cluster: NamespacesHere | GuestsHere, resources: Resources) -> tuple[Cluster, Link]:
-    """Brought up, or removed again."""
+    client, server = asked.client, asked.server
+    seats = [SEATS[client.host](name, client, kernels) for name in client.host_names]
+    seats += [SEATS[server.host](name, server, kernels) for name in _servers(asked)]
+    cluster = BridgedHere(seats)
     try:
         cluster.up(resources)
     except BaseException:
@@ -110,29 +114,49 @@ def _up(cluster: NamespacesHere | GuestsHere, resources: Resources) -> tuple[Clu
     return cluster, cluster.link
 
 
-def _namespaces_can_be(asked: Asked) -> Availability:
-    from nfslab.cluster.namespaces import NamespacesHere
+def _seat_here(name: str, _section: Client | Server, _kernels: Kernels) -> Seat:
+    from nfslab.cluster.bridge import SeatHere
 
-    return NamespacesHere.available(asked.client.wire)
+    return SeatHere(name)
 
 
-def _guests(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
-    from nfslab.cluster.guests import GuestsHere, Made
+def _seat_in_namespace(name: str, section: Client | Server, _kernels: Kernels) -> Seat:
+    from nfslab.cluster.namespaces import NamespaceSeat
 
-    client = asked.client
-    kernel = client.asked_kernel
+    return NamespaceSeat(name, section.wire)
+
+
+def _seat_of_guest(name: str, section: Client | Server, kernels: Kernels) -> Seat:
+    from nfslab.cluster.guests import GuestSeat, Made
+
+    kernel = section.asked_kernel
     assert kernel is not None
-    made = Made(kernel[0], kernels[kernel], client.size)
-    return _up(GuestsHere(client.host_names, made), resources)
+    return GuestSeat(name, Made(kernel[0], kernels[kernel], section.size))
 
 
-def _guests_can_be(asked: Asked) -> Availability:
+SEATS: Final[dict[str, Callable[[str, Client | Server, Kernels], Seat]]] = {
+    LocalHost.kind: _seat_here,
+    "namespace": _seat_in_namespace,
+    VM: _seat_of_guest,
+}
+"""By the kind of host: those that sit on one bridge of this machine."""
+
+
+def _can_be(asked: Asked) -> Availability:
+    """Can there be such seats? Of guests also: is there such a kernel?"""
     from nfslab.cluster.guests import require_guests
+    from nfslab.hosts.namespace import NamespaceHost
     from nfslab.vm import kernel as kernel_files
 
-    client = asked.client
-    require_guests(client.size)
-    kernel_files.require(client.kernel or "", client.modules)
+    for section in (asked.client, asked.server):
+        if section.host == VM:
+            require_guests(section.size)
+            kernel_files.require(section.kernel or "", section.modules)
+        # A bridge is a network of ours, too.
+        elif section.host == "namespace" or asked.server.is_elsewhere:
+            usable = NamespaceHost.available(section.wire)
+            if not usable.ok:
+                return usable
     return Availability(True)
 
 
@@ -158,9 +182,9 @@ def _machines_are_there(asked: Asked) -> Availability:
 
 
 KINDS: Final[dict[str, Kind]] = {
-    LocalHost.kind: Kind("agents on this machine", _agents_here, lambda _: Availability(True)),
-    "namespace": Kind("network namespaces on this machine", _namespaces, _namespaces_can_be),
-    VM: Kind("virtual machines on this one", _guests, _guests_can_be, is_here=False),
+    LocalHost.kind: Kind("agents on this machine", _here, _can_be),
+    "namespace": Kind("network namespaces on this machine", _bridged, _can_be),
+    VM: Kind("virtual machines on this one", _bridged, _can_be, is_here=False),
     CLUSTER: Kind("machines of [cluster]", _machines, _machines_are_there, is_here=False),
 }
 """By `client.host`."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import UsageError
 from nfslab.experiment.explain import shown, validate
-from nfslab.experiment.guest_section import VM
 from nfslab.experiment.identity import canonical
+from nfslab.experiment.members import together
 from nfslab.experiment.parameters import Catalogue, complete_paths, get, put
 from nfslab.experiment.sections import CLUSTER, OF_A_POINT, Client, Limits, Machine, Server
 from nfslab.experiment.setup import (
@@ -174,14 +174,11 @@ class PointReader:
         if not server.is_elsewhere:
             return True
         what, fix, where = "", "", ("server", "host")
-        if server.host == VM:
-            what = "no server is in a virtual machine of its own"
-            fix = "leave [server] out: with clients in guests it is on this machine"
-        elif client.hosts is None:
+        if client.hosts is None:
             what = "a server on a host of its own is used by client hosts, and there are none"
             fix = "give [client] hosts, too: one is enough"
-        elif client.host != server.host:
-            what = f"the client hosts are of another kind ({client.host})"
+        elif not together(client.host, server.host):
+            what = f"the client hosts are of a kind that cannot reach it ({client.host})"
             fix = f'let [client] host be "{server.host}", too'
         elif server.host_name in client.host_names:
             what = f"{server.host_name!r} is a client host, too, and would compete with itself"

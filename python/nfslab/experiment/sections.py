@@ -169,6 +169,15 @@ def _hosts(value: list[object]) -> list[object]:
     return value
 
 
+def _require_guest(section: Client | Server) -> None:
+    """ValueError for a kernel and its like of what is no guest."""
+    if section.host != VM and (given := sorted(GUEST_KEYS & section.model_fields_set)):
+        raise ValueError(
+            f'{", ".join(given)} of no virtual machine: with host = "{VM}" these hosts are such; '
+            "the whole run is in one with these keys in [machine]"
+        )
+
+
 class Client(GuestKeys):
     """`[client]`: where the workload's client runs; a kernel and its like are those of guests."""
 
@@ -217,11 +226,7 @@ class Client(GuestKeys):
     def _of_a_guest(self) -> Client:
         if self.host == VM and (self.hosts is None or self.kernel is None):
             raise ValueError(f'host = "{VM}" needs hosts, and a kernel')
-        if self.host != VM and (given := sorted(GUEST_KEYS & self.model_fields_set)):
-            raise ValueError(
-                f'{", ".join(given)} of no virtual machine: with host = "{VM}" the client hosts '
-                "are such; the whole run is in one with these keys in [machine]"
-            )
+        _require_guest(self)
         return self
 
     @model_validator(mode="after")
@@ -246,13 +251,26 @@ class Client(GuestKeys):
         return self
 
 
-class Server(Section):
-    """`[server]`: which host serves the run's NFS, with client hosts of the same kind."""
+class Server(GuestKeys):
+    """`[server]`: which host serves the run's NFS; a kernel and its like are those of a guest."""
 
     host: Annotated[str, AfterValidator(_host)] = LOCAL
     """"local": this machine."""
     name: Annotated[str, AfterValidator(_host_name)] = ""
     """Which machine of the cluster; of other kinds whatever reports are to call it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_a_guest(cls, given: Any) -> Any:
+        """With Debian's own kernel, unless another is given."""
+        if isinstance(given, dict) and given.get("host") == VM:
+            return {"kernel": STOCK} | given
+        return given
+
+    @model_validator(mode="after")
+    def _of_a_guest(self) -> Server:
+        _require_guest(self)
+        return self
 
     @model_validator(mode="after")
     def _is_named(self) -> Server:
@@ -261,6 +279,11 @@ class Server(Section):
         if self.host == CLUSTER and not self.name:
             raise ValueError("say which machine of the cluster: name")
         return self
+
+    @property
+    def wire(self) -> Wire:
+        """None of its own: those of the clients are between them and it."""
+        return Wire()
 
     @property
     def is_elsewhere(self) -> bool:

@@ -105,11 +105,12 @@ class Setup:
         left_out = set() if several else {"hosts", "processes"}
         if self.client.kernel is None:
             left_out |= GUEST_KEYS
-        apart = self.server.is_elsewhere
+        no_guest = set(GUEST_KEYS) if self.server.kernel is None else None
+        server = {"server": self.server.model_dump(mode="json", exclude=no_guest)}
         return {
             "limits": self.limits.model_dump(mode="json"),
             "client": self.client.model_dump(mode="json", exclude=left_out),
-            **({"server": self.server.model_dump(mode="json")} if apart else {}),
+            **(server if self.server.is_elsewhere else {}),
             **machine,
             **({"cluster": self.cluster.model_dump(mode="json")} if self.cluster else {}),
             "targets": {

@@ -264,9 +264,10 @@ class SpreadExecution(RunExecution):
                 self.found.server_host = self._record(clients.serving, server)
             start, end = context.timed.start_ns, context.timed.end_ns
             timed_ns = end - start if start is not None and end is not None else 0
-            self.found.checks += host_checks(records, parts, timed_ns)
-            if self.found.server_host is not None and server is not None:
-                self.found.checks += told_by(server, self.found.server_host)
+            server_host = self.found.server_host
+            self.found.checks += host_checks(records, parts, timed_ns, server_host)
+            if server_host is not None and server is not None:
+                self.found.checks += told_by(server, server_host)
             self._take_tables(context.folder, parts, server)
 
     def _fetched(self, run: Path) -> tuple[list[HostPart], HostPart | None]:
