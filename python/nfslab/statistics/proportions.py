@@ -4,12 +4,17 @@ A share p of n independent samples has the standard error sqrt(p (1 - p) / n) (b
 p at 0 or 1 that is 0, which no finite number of samples shows: at least one sample's share.
 Samples that a timer takes are spread more evenly than independent ones: the error is an upper
 limit, as long as what is sampled does not beat in the timer's time.
+
+Whether counts were drawn with given shares is Pearson's chi-square test.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 NORMAL_95: Final = 1.959963984540054
 """Standard errors to either side of a 95 % interval."""
@@ -21,3 +26,35 @@ def share_error(share: float, samples: float) -> float:
         return 1.0
     inside = min(1.0, max(0.0, share))
     return max(math.sqrt(inside * (1 - inside) / samples), 1 / samples)
+
+
+EXPECTED_LEAST: Final = 5.0
+"""Of a cell of the test: smaller ones are put together (Cochran's rule)."""
+
+
+def drawn_by_chance(counts: Sequence[int], shares: Sequence[float]) -> float | None:
+    """Probability of counts so far from these shares, if they were drawn with them.
+
+    Shares sum to 1. A count where the share is 0: probability 0. None: too few to tell.
+    """
+    from scipy.stats import chi2
+
+    total = sum(counts)
+    if any(count and not share for count, share in zip(counts, shares, strict=True)):
+        return 0.0
+    cells, rest_count, rest = [], 0.0, 0.0
+    for count, share in zip(counts, shares, strict=True):
+        if share * total >= EXPECTED_LEAST:
+            cells.append((float(count), share * total))
+        else:
+            rest_count, rest = rest_count + count, rest + share * total
+    if rest >= EXPECTED_LEAST:
+        cells.append((rest_count, rest))
+    elif cells and rest:
+        # Too few for a cell of its own.
+        count, expected = cells.pop()
+        cells.append((count + rest_count, expected + rest))
+    if len(cells) < 2:
+        return None
+    distance = sum((count - expected) ** 2 / expected for count, expected in cells)
+    return float(chi2.sf(distance, len(cells) - 1))
