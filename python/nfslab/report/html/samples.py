@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 RATES = ("nfs_operations", "web_requests")
-"""Loads of the workloads sfs and web, as their samples name them: counted in operations, as random access
-is; sequential access is counted in bytes."""
+"""Loads of the workloads sfs and web, as their samples name them: counted in operations, as random
+access is; sequential access is counted in bytes."""
 STATUS_OK = 0
 ROWS_MOST = 1 << 40
 """Operations of a run are read whole, however many: two columns of them."""

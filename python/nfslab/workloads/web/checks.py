@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nfslab.workloads.web.search import Found
 
 CHANCE_LEAST: Final = 1e-6
-"""Of what was drawn, by chance alone: below, it was not drawn with the shares that were asked for."""
+"""Of what was drawn, by chance alone: below, it was not drawn as was asked for."""
 
 
 def of_load(report: dict[str, Any], p: WebParameters, found: Found) -> list[CheckRecord]:

@@ -1,8 +1,8 @@
 """A load on a web server as metrics and tables of a run.
 
-Tables: `series` (requests and bytes of bodies of each interval), `histograms` (buckets of latencies: all
-requests, each kind, each class; `first_byte` of all), `web_kinds` and `web_classes` (one row each),
-`web_steps` (loads on lines, in the order in which they were tried), `web_errors` (only with errors).
+Tables: `series` (requests, bytes of bodies of each interval), `histograms` (buckets of latencies:
+all requests, each kind, each class; `first_byte` of all), `web_kinds` and `web_classes` (one row
+each), `web_steps` (loads on lines, as they were tried), `web_errors` (only with errors).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ PHASE: Final = "web_requests"
 """Name of the load in samples: a rate of requests."""
 NS_PER_MS: Final = 1e6
 QUANTILES: Final = ("p50", "p90", "p99", "p999", "max")
+KIND_COLUMNS: Final = ("kind", "share", "drawn", "done", "failed", "bytes")
 PRIMARY: Final = {
     "connections": "conforming_connections",
     "line_speed": "conforming_share",
@@ -43,7 +44,7 @@ def metrics(
         raise RunFailed(
             "no request got its reply in the timed part",
             why=errors or "the server sent nothing whole",
-            fix="see the server's log in the run's logs; try fewer connections or a longer duration",
+            fix="see the server's log in the run's logs; fewer connections, or a longer duration",
         )
     seconds = (report["window_end_ns"] - report["window_start_ns"]) / 1e9
     made: dict[str, Metric] = {}
@@ -128,11 +129,7 @@ def histograms_table(report: dict[str, Any]) -> pa.Table:
 
 def kinds_table(report: dict[str, Any]) -> pa.Table:
     """One row for each kind of request: latencies from the planned instant to the last byte."""
-    rows = [
-        (one["kind"], one["share"], one["drawn"], one["done"], one["failed"], one["bytes"])
-        + _quantiles(one)
-        for one in report["kinds"]
-    ]
+    rows = [(*(one[name] for name in KIND_COLUMNS), *_quantiles(one)) for one in report["kinds"]]
     return typed_table(rows, _types({"kind": "string", "share": "double"}, "failed"))
 
 

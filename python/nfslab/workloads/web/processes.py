@@ -1,7 +1,7 @@
 """Processes of this workload, from the side of who starts them.
 
-    begin ──> until("ready") ──> ... ──> end          (the embedded server)
-    begin ──> until("done")                           (documents, a load)
+begin ──> until("ready") ──> ... ──> end          (the embedded server)
+begin ──> until("done")                           (documents, a load)
 """
 
 from __future__ import annotations
@@ -41,7 +41,17 @@ class OurProcess:
     _heard: int = field(default=0)
 
     def until(self, event: str, context: RunContext) -> dict[str, Any]:
-        """Wait until it says so, and show its progress meanwhile; RunFailed in its own words."""
+        """Wait until it says so, and show its progress meanwhile; RunFailed in its own words.
+
+        Nothing is left of a process that did not say it.
+        """
+        try:
+            return self._until(event, context)
+        except BaseException:
+            self.process.stop()
+            raise
+
+    def _until(self, event: str, context: RunContext) -> dict[str, Any]:
         while True:
             over = self.process.ended_within(POLL_S)
             lines = lines_said(self.said)

@@ -54,9 +54,7 @@ def step_of(report: dict[str, Any], p: WebParameters, *, searched: bool = True) 
     late = any(reason["kind"].startswith("generator") for reason in report["reasons"])
     if late:
         verdict = "invalid"
-    return Step(
-        lines["asked"], conforming, verdict, requests["done"], requests["failed"], searched
-    )
+    return Step(lines["asked"], conforming, verdict, requests["done"], requests["failed"], searched)
 
 
 def search(p: WebParameters, load: Callable[[int], dict[str, Any]]) -> Found:

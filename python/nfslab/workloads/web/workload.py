@@ -6,9 +6,9 @@
     finish    whatever still runs is ended
 
 The generator is a process of its own for each load, with its CPU time accounted apart. Time zero of
-samples and evidence is the timed load's start, its warm-up included; metrics are of the window behind
-it. The search's steps lie before: what collectors see from time zero on is one load. A load whose
-generator was itself the limit fails the run.
+samples and evidence is the timed load's start, its warm-up included; metrics are of the window
+behind it. The search's steps lie before: what collectors see from time zero on is one load. A load
+whose generator was itself the limit fails the run.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ STEPS_ASSUMED: Final = 10
 LOAD_SPARE_S: Final = 1.5
 """Of each load: its process's start, and replies that are waited for."""
 DRAIN_S: Final = 2.0
+"""Behind the timed part; a step of the search waits for nothing: its lines are judged by then."""
 EMBEDDED_CONNECTIONS_MAX: Final = 1 << 15
 
 
@@ -195,7 +196,7 @@ class WebWorkload(Workload):
         connections = max(1, found.most) if p.load == "connections" else p.connections
         before_s = serving.cpu_s()
         with context.timed() as part, context.phase("load"):
-            report = self._load(context, connections, p.duration, part.watcher)
+            report = self._load(context, connections, p.duration, watcher=part.watcher)
         after_s = serving.cpu_s()
         part.was(report["start_monotonic_ns"], report["window_end_ns"])
         server_s = None if before_s is None or after_s is None else after_s - before_s
@@ -210,21 +211,23 @@ class WebWorkload(Workload):
 
     def _step(self, context: RunContext, connections: int) -> dict[str, Any]:
         context.say(f"search: {connections} connections")
-        return self._load(context, connections, self.parameters.step, None)
+        return self._load(context, connections, self.parameters.step, drain_s=0.0)
 
     def _load(
         self,
         context: RunContext,
         connections: int,
         seconds: float,
-        watcher: LaunchWatcher | None,
+        *,
+        drain_s: float = DRAIN_S,
+        watcher: LaunchWatcher | None = None,
     ) -> dict[str, Any]:
         """One load, by a process of its own; the core's report."""
         number = len(self._loads)
         name = f"load-{number}"
         report = context.logs / f"{name}-report.json"
         config = {
-            "load": self._load_config(context, connections, seconds, number),
+            "load": self._load_config(context, connections, seconds, number) | {"drain_s": drain_s},
             "report": str(report),
         }
         process = begin(context, context.client_host, "generating", name, config, watcher)
@@ -260,7 +263,6 @@ class WebWorkload(Workload):
             "verify_share": p.verify_share,
             "warm_up_s": p.warm_up,
             "measure_s": seconds,
-            "drain_s": DRAIN_S,
             "timeout_s": p.timeout,
             "threads": min(p.threads, connections),
             "process": number,

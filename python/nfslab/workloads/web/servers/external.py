@@ -31,12 +31,11 @@ class ExternalServing(WebServing):
                 why=error.strerror or str(error),
                 fix="correct workload.server",
             ) from error
-        family, _type, _protocol, _name, address = found[0]
-        host = f"[{address[0]}]" if family == socket.AF_INET6 else address[0]
-        self.address = f"{host}:{address[1]}"
+        name, port = str(found[0][4][0]), found[0][4][1]
+        self.address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
         context.notes.append(
-            f"{self.parameters.server} ran already: its settings, its processor time and its log of "
-            "POSTs are not known"
+            f"{self.parameters.server} ran already: its settings, its processor time and its log "
+            "of POSTs are not known"
         )
 
     def stop(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """nginx as it is packaged, in the foreground, with a configuration of its own.
 
 The configuration is kept as logs/nginx.conf of the run; nginx reads a copy in a private folder that
-holds its temporary files, too. What it says goes to logs/nginx.log. The dynamic part is the embedded
-server behind it; replies of that one are never kept in files on the way.
+holds its temporary files, too. What it says goes to logs/nginx.log. The dynamic part is made by the
+embedded server behind it; replies of that one are never kept in files on the way.
 """
 
 from __future__ import annotations
