@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from nfslab.display import cells
-from nfslab.display.figures import Axis, Figure, Lines, Panel, Rule, Series
+from nfslab.display.figures import Axis, Bar, Bars, Figure, Lines, Panel, Rule, Series
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.found import by_point
@@ -27,8 +27,8 @@ WORKLOAD: Final = "web"
 KINDS: Final = {
     "static_get": "static GET",
     "dynamic_get": "dynamic GET",
-    "cgi_get": "GET as by CGI",
-    "ad_get": "GET with an ad",
+    "cgi_get": "CGI-like GET",
+    "ad_get": "ad GET",
     "post": "POST",
 }
 CLASSES: Final = ("0.1 to 0.9 KB", "1 to 9 KB", "10 to 90 KB", "100 to 900 KB")
@@ -244,21 +244,17 @@ def _lines_figure(found: Found[WebFacts]) -> Figure:
 
 def _latency_figure(found: Found[WebFacts]) -> Figure:
     """The 99th percentile of each kind, by point."""
-    points = [label for _, label, _ in by_point(found)]
-    rows = _same(found, lambda facts: facts.kinds)
-    series = []
-    for name in KINDS.values():
-        mine = [row for row in rows if row.name == name]
-        x = [float(points.index(row.point)) for row in mine]
-        y = [(middle(run.p99_ns for run in row.runs) or 0.0) / 1e9 for row in mine]
-        if mine:
-            series.append(Series(name, x, y, draw="dots"))
-    panel = Panel("p99", Axis("latency", "s", scale="log"), series)
-    x_axis = Axis("point", scale="ordinal", levels=points)
+    bars = []
+    for row in _same(found, lambda facts: facts.kinds):
+        p99_ns = middle(run.p99_ns for run in row.runs)
+        if p99_ns is not None:
+            bars.append(Bar(row.point, p99_ns / 1e9, group=row.name))
     return Figure.of(
-        "web-latency", "Latency by kind of request", "99th percentiles, medians over the runs.",
-        Lines(x_axis, [panel]),
-    )  # fmt: skip
+        "web-latency",
+        "Latency by kind of request",
+        "99th percentiles, medians over the runs.",
+        Bars(Axis("p99", "s"), bars),
+    )
 
 
 def _errors(found: Found[WebFacts]) -> list[str]:

@@ -43,7 +43,7 @@ DIRECTORY_BYTES: Final = 5_120_000
 """Of the documents of one directory, at most."""
 BLOCK_SLACK_BYTES: Final = 36 * 4096
 """What a file system may need beyond them, with blocks of 4 KiB."""
-ASSUMED_FILL_BYTES_PER_S: Final = 60e6
+ASSUMED_FILL_BYTES_PER_S: Final = 100e6
 ASSUMED_REQUESTS_PER_S: Final = 20_000
 LOG_LINE_BYTES: Final = 200
 STEPS_ASSUMED: Final = 10

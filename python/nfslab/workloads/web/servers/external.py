@@ -31,7 +31,8 @@ class ExternalServing(WebServing):
                 why=error.strerror or str(error),
                 fix="correct workload.server",
             ) from error
-        name, port = str(found[0][4][0]), found[0][4][1]
+        numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
+        name, port = socket.getnameinfo(found[0][4], numeric)
         self.address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
         context.notes.append(
             f"{self.parameters.server} ran already: its settings, its processor time and its log "
