@@ -359,7 +359,7 @@ def run_web_load(
         mix: {static_get: 0.7, dynamic_get: 0.1245, cgi_get: 0.0015, ad_get: 0.126, post: 0.048}
                                   sums to 1; a kind that is left out of a given mix has 0
         close_share: float = 0.3  of requests with "Connection: close"
-        verify_share: float = 0.1 of replies whose bytes are compared (POSTs': always); status and
+        verify_share: float = 0.03  of replies whose bytes are compared (POSTs': always); status and
                                   length: always
         post_bytes: int = 200     a POST's body, 60 to 65536
         warm_up_s: float = 0      before the timed part, load on; first requests are spread over half

@@ -353,6 +353,7 @@ def test_crates_depend_downwards_only() -> None:
         "nfslab-mount": 2,
         "nfslab-load": 2,
         "nfslab-syscalls": 2,
+        "nfslab-web": 2,
         "nfslab-python": 3,
     }
     packages = json.loads(text)["packages"]

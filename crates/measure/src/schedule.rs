@@ -1,8 +1,8 @@
 //! Planned instants of an offered load: they wait for nobody.
 //!
-//! Planned ahead from the seed, whatever the server does. The gaps of all threads together are those
-//! of the whole: independent Poisson streams add up to one, and uniform ones are offset against each
-//! other.
+//! Planned ahead from the seed, whatever the server does. The gaps of all threads together are
+//! those of the whole: independent Poisson streams add up to one, and uniform ones are offset
+//! against each other.
 
 use serde::{Deserialize, Serialize};
 

@@ -127,6 +127,7 @@ impl WebError {
                 Errno::ROFS => "read_only",
                 Errno::NOENT => "missing",
                 Errno::ADDRINUSE => "in_use",
+                Errno::NOSYS => "unsupported",
                 _ => "io",
             },
         }
@@ -184,6 +185,7 @@ impl WebError {
                 "space" => "Give it more room, or take fewer directories.",
                 "permission" | "read_only" => "Take a folder that you may write.",
                 "missing" => "Check the name, or make the folder.",
+                "unsupported" => "Serving a folder needs Linux 5.6.",
                 _ => "Is the storage healthy, and the folder still there? Start again: it goes on.",
             },
             WebError::Listen { .. } => match self.kind() {

@@ -5,10 +5,10 @@
 //! reply is known before it comes, and every byte can be checked.
 //!
 //! Paths: `/dynamic/standard?path=P&id=ID`, `/dynamic/cgi?path=P&id=ID`, `/dynamic/ad?path=P&id=ID`
-//! with the cookie `nfslab=user=U&last_ad=A`, and `POST /post` with the body `path=P&id=ID&fill=...`.
-//! P is a file's path as in [`crate::fileset`]; an id is the number of the generator's thread and the
-//! number of its request, in hexadecimal ([`RequestId`]). The next ad is [`next_ad`]; the server
-//! sets it as the cookie, too.
+//! with the cookie `nfslab=user=U&last_ad=A`, and `POST /post` with the body
+//! `path=P&id=ID&fill=...`. P is a file's path as in [`crate::fileset`]; an id is the number of the
+//! generator's thread and the number of its request, in hexadecimal ([`RequestId`]). The next ad is
+//! [`next_ad`]; the server sets it as the cookie, too.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! One reply of HTTP/1.1 as it comes, in pieces: head, then body by length, by chunks or to the end.
+//! One reply of HTTP/1.1 in pieces as it comes: head, and body by length, chunks or to the end.
 //!
 //! Heads and sizes of chunks are parsed by httparse. Nothing is stored here: what is incomplete is
 //! left to the caller, who brings it again with more behind it; so a reply costs no allocation.
@@ -100,6 +100,12 @@ impl Reply {
     #[must_use]
     pub const fn ends_with_connection(&self) -> bool {
         matches!(self.state, State::ToTheEnd | State::Done)
+    }
+
+    /// Whether the head is still to come.
+    #[must_use]
+    pub const fn awaits_head(&self) -> bool {
+        matches!(self.state, State::Head)
     }
 
     /// Bytes of a body of known length that are still to come.

@@ -2,10 +2,10 @@
 //!
 //! A directory is written under a temporary name and renamed when its 36 files are whole. After the
 //! last one the file system is told to write everything out (syncfs(2); a network file system has
-//! been told at each close(2), whose errors count), and the definition is written beside it, under a
-//! temporary name, synced and renamed: [`MARKER`]. A set whose marker is there is found; without it
-//! the work goes on: directories whose 36 sizes are right are kept. A set of more directories has
-//! those of a smaller one in it.
+//! been told at each close(2), whose errors count), and the definition is written beside it, under
+//! a temporary name, synced and renamed: [`MARKER`]. A set whose marker is there is found; without
+//! it the work goes on: directories whose 36 sizes are right are kept. A set of more directories
+//! has those of a smaller one in it.
 
 use std::fs::File;
 use std::io::Write;

@@ -41,7 +41,8 @@ pub(crate) fn reasons(report: &Report) -> Vec<Reason> {
         if thread.cpu_share + waited > CPU_SHARE {
             let text = format!(
                 "generator thread {index} used {:.0} % of a core and waited {:.0} % of the timed \
-                 part for one (allowed: {:.0} % together): stop other programs, or use more threads",
+                 part for one (allowed: {:.0} % together): stop other programs, or use more \
+                 threads",
                 thread.cpu_share * 100.0,
                 waited * 100.0,
                 CPU_SHARE * 100.0

@@ -1,8 +1,8 @@
 //! What one thread counts and records.
 //!
 //! A request belongs to the timed part if it *ended* in it; what was drawn belongs to it by the
-//! instant it was planned for. Latencies are recorded once, by kind and class together; what reports
-//! show by kind or by class are sums of these.
+//! instant it was planned for. Latencies are recorded once, by kind and class together; what
+//! reports show by kind or by class are sums of these.
 
 use std::collections::BTreeMap;
 

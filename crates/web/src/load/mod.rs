@@ -3,13 +3,16 @@
 mod config;
 mod connection;
 mod draw;
+mod ending;
 mod fault;
 mod guard;
 mod meter;
 mod open_files;
 mod post_log;
+mod receive;
 mod report;
 mod run;
+mod timers;
 mod worker;
 
 pub use config::{LoadConfig, LoadMode, Mix};

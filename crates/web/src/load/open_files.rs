@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use crate::error::WebError;
 
-/// What a process has open besides connections and epoll instances: an interpreter, logs, libraries.
+/// What a process has open besides connections and epoll instances: an interpreter, logs,
+/// libraries.
 const OTHERS: u64 = 256;
 
 /// The limit as it was and as it is; `None`: without limit.

@@ -6,10 +6,10 @@ use measure::{HistogramError, HistogramSummary};
 use serde::{Deserialize, Serialize};
 
 use super::config::{LoadConfig, LoadMode};
+use super::ending::Done;
 use super::fault::Fault;
 use super::meter::{CELLS_PER_KIND, Cell, Counts, Meter, Times};
 use super::open_files::OpenFiles;
-use super::worker::Done;
 use crate::fileset::{CLASSES, FILES, FileId};
 use crate::page::Kind;
 

@@ -1,11 +1,11 @@
 //! One thread of the generator: its connections, one epoll instance, one buffer.
 //!
 //! Sockets are watched edge-triggered and once for all: a request costs one send, one receive, and
-//! its part of a wait. Bodies whose bytes are not compared are thrown away by the kernel
-//! (`MSG_TRUNC` of tcp(7)) where they are long.
+//! its part of a wait. Replies are read in `receive`, the end is in `ending`, what waits for an
+//! instant in `timers`.
 //!
 //! Who asks for the connection to be closed waits until the server has done so, at most
-//! [`CLOSE_NS`]: else the port would stay in TIME_WAIT here, and ports would run out.
+//! `timers::CLOSE_NS`: else the port would stay in TIME_WAIT here, and ports would run out.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -15,28 +15,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use measure::schedule::Schedule;
 use measure::{Clock, HistogramError, MonotonicClock, Random, RunDelay, ThreadUsage};
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, sockopt};
+use rustix::net::{SendFlags, sockopt};
 
 use super::connection::{Connection, Line, Phase};
 use super::draw::Draws;
+use super::ending::{Done, Usage};
 use super::fault::Fault;
 use super::meter::{Arrival, Meter};
 use crate::fileset::Content;
 use crate::page::{Kind, RequestId, next_ad, reply_bytes};
-use crate::reply::{Reply, Step};
+use crate::reply::Reply;
 
 /// Bytes of one read.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Bodies with more left than this are thrown away by the kernel.
-const DISCARD_BYTES: u64 = 16 << 10;
 /// Events of one wait.
 const EVENTS: usize = 512;
 /// How often timeouts are looked for; longest wait.
 const SWEEP_NS: u64 = 50_000_000;
-/// How long a server may take to close.
-const CLOSE_NS: u64 = 1_000_000_000;
 /// Shortest and longest pause after failures in a row.
 const PAUSE_NS: u64 = 10_000_000;
 const MOST_DOUBLINGS: u32 = 7;
@@ -49,22 +46,6 @@ pub(crate) struct Board {
     pub stop: AtomicBool,
     pub done: AtomicU64,
     pub failed: AtomicU64,
-}
-
-/// What a thread hands over.
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub meter: Meter,
-    pub writer: u32,
-    /// POSTs drawn, and those of them that were not acknowledged.
-    pub posts: u64,
-    pub unacknowledged: Vec<u64>,
-    /// Of each connection within the timed part.
-    pub window_bytes: Vec<u64>,
-    pub usage: ThreadUsage,
-    pub waited_ns: Option<u64>,
-    pub window_ns: u64,
-    pub stopped: bool,
 }
 
 /// What ends a thread before its time.
@@ -95,18 +76,18 @@ pub(crate) struct Worker<'w> {
 
 /// What changes.
 pub(crate) struct State {
-    epoll: OwnedFd,
-    connections: Vec<Connection>,
+    pub(super) epoll: OwnedFd,
+    pub(super) connections: Vec<Connection>,
     /// Free connections of an open load, the last used one on top.
-    free: Vec<u32>,
-    queue: VecDeque<u64>,
-    timers: BinaryHeap<Reverse<(u64, u32)>>,
-    buffer: Vec<u8>,
-    out: Vec<u8>,
-    posts: u64,
-    unacknowledged: Vec<u64>,
-    requests: u64,
-    ending: bool,
+    pub(super) free: Vec<u32>,
+    pub(super) queue: VecDeque<u64>,
+    pub(super) timers: BinaryHeap<Reverse<(u64, u32)>>,
+    pub(super) buffer: Vec<u8>,
+    pub(super) out: Vec<u8>,
+    pub(super) posts: u64,
+    pub(super) unacknowledged: Vec<u64>,
+    pub(super) requests: u64,
+    pub(super) ending: bool,
 }
 
 impl State {
@@ -129,13 +110,6 @@ impl State {
     }
 }
 
-/// CPU time and waiting for a processor, from the window's start to its end.
-#[derive(Default)]
-struct Usage {
-    from: Option<(ThreadUsage, Option<u64>, u64)>,
-    to: Option<(ThreadUsage, Option<u64>, u64)>,
-}
-
 impl Worker<'_> {
     pub fn run(mut self) -> Result<Done, WorkerError> {
         let delay = RunDelay::of_this_thread();
@@ -151,7 +125,7 @@ impl Worker<'_> {
             if usage.from.is_none() && now_ns >= times.window_start_ns {
                 usage.from = look();
             }
-            self.take_arrivals(now_ns)?;
+            self.take_arrivals()?;
             if now_ns >= times.window_end_ns && usage.to.is_none() {
                 usage.to = look();
                 self.end_load(now_ns);
@@ -165,8 +139,11 @@ impl Worker<'_> {
                 sweep_ns = now_ns + SWEEP_NS;
                 self.sweep(now_ns)?;
             }
-            let until_ns = self.next_ns().min(sweep_ns);
-            self.wait(&mut events, until_ns)?;
+            let next_ns = self.next_ns();
+            match next_ns < sweep_ns {
+                true => self.wait(&mut events, next_ns)?,
+                false => self.look(&mut events, sweep_ns.saturating_sub(now_ns))?,
+            }
             let now_ns = MonotonicClock.now_ns();
             for event in &events {
                 self.event(*event, now_ns)?;
@@ -196,41 +173,6 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Nothing more is begun; what is under way is counted.
-    fn end_load(&mut self, now_ns: u64) {
-        self.state.ending = true;
-        let of_connection = |connection: &Connection| match connection.phase {
-            Phase::Connecting | Phase::Busy | Phase::OnTheLine | Phase::Waiting => {
-                Some(connection.planned_ns)
-            }
-            _ => None,
-        };
-        let waiting = self.state.queue.iter().copied();
-        let left = self
-            .state
-            .connections
-            .iter()
-            .filter_map(of_connection)
-            .chain(waiting);
-        let (mut count, mut oldest_ns) = (0, now_ns);
-        for planned_ns in left {
-            count += 1;
-            oldest_ns = oldest_ns.min(planned_ns);
-        }
-        self.meter.counts.left = count;
-        self.meter.counts.oldest_left_ns = now_ns - oldest_ns;
-    }
-
-    fn is_drained(&self) -> bool {
-        let ended = |connection: &Connection| {
-            matches!(
-                connection.phase,
-                Phase::Closed | Phase::Idle | Phase::Closing
-            )
-        };
-        self.state.ending && self.state.queue.is_empty() && self.state.connections.iter().all(ended)
-    }
-
     /// The next instant at which something is to be done.
     fn next_ns(&self) -> u64 {
         let times = &self.meter.times;
@@ -250,32 +192,44 @@ impl Worker<'_> {
         }
     }
 
+    /// Waits for events until an instant, and no longer: epoll_wait(2) rounds up to milliseconds
+    /// (epoll_pwait2(2) does not, but needs Linux 5.11).
     fn wait(&self, events: &mut Vec<epoll::Event>, until_ns: u64) -> Result<(), Errno> {
+        self.look(events, 0)?;
         let left_ns = until_ns.saturating_sub(MonotonicClock.now_ns());
-        let timeout = Timespec {
-            tv_sec: (left_ns / 1_000_000_000) as i64,
-            tv_nsec: (left_ns % 1_000_000_000) as _,
-        };
+        if left_ns == 0 || !events.is_empty() {
+            return Ok(());
+        }
+        let mut all = [PollFd::new(&self.state.epoll, PollFlags::IN)];
+        match poll(&mut all, Some(&timespec(left_ns))) {
+            Ok(0) | Err(Errno::INTR) => Ok(()),
+            Ok(_) => self.look(events, 0),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn look(&self, events: &mut Vec<epoll::Event>, timeout_ns: u64) -> Result<(), Errno> {
         events.clear();
         let room = rustix::buffer::spare_capacity(events);
-        match epoll::wait(&self.state.epoll, room, Some(&timeout)) {
+        match epoll::wait(&self.state.epoll, room, Some(&timespec(timeout_ns))) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
 
     /// Arrivals that are due get a connection, wait, or are skipped.
-    fn take_arrivals(&mut self, now_ns: u64) -> Result<(), WorkerError> {
+    fn take_arrivals(&mut self) -> Result<(), WorkerError> {
         let end_ns = self.meter.times.window_end_ns;
+        // Those before the load's end are taken, however late.
+        let until_ns = MonotonicClock.now_ns().min(end_ns - 1);
         loop {
             let Some((schedule, random)) = &mut self.schedule else {
                 return Ok(());
             };
-            // Those before the load's end are taken, however late.
-            let Some(planned_ns) = schedule.take_due(now_ns.min(end_ns - 1), random) else {
+            let Some(planned_ns) = schedule.take_due(until_ns, random) else {
                 return Ok(());
             };
-            self.meter.late(planned_ns, now_ns);
+            self.meter.late(planned_ns, MonotonicClock.now_ns());
             let counts = u64::from(self.meter.times.in_window(planned_ns));
             self.meter.counts.planned += counts;
             if let Some(slot) = self.state.free.pop() {
@@ -289,7 +243,7 @@ impl Worker<'_> {
     }
 
     /// Draws a request for a connection and sends it, or connects first.
-    fn begin(&mut self, slot: u32, planned_ns: u64) -> Result<(), WorkerError> {
+    pub(super) fn begin(&mut self, slot: u32, planned_ns: u64) -> Result<(), WorkerError> {
         self.draw(slot, planned_ns);
         let Some(connection) = self.state.connections.get_mut(slot as usize) else {
             return Ok(());
@@ -326,7 +280,7 @@ impl Worker<'_> {
         }
     }
 
-    fn connect(&mut self, slot: u32) -> Result<(), WorkerError> {
+    pub(super) fn connect(&mut self, slot: u32) -> Result<(), WorkerError> {
         let now_ns = MonotonicClock.now_ns();
         let (address, line) = (self.address, self.line);
         let Some(connection) = self.state.connections.get_mut(slot as usize) else {
@@ -344,7 +298,10 @@ impl Worker<'_> {
         let data = u64::from(connection.generation) << 32 | u64::from(slot);
         let (data, all) = (epoll::EventData::new_u64(data), epoll::EventFlags::IN);
         let all = all | epoll::EventFlags::OUT | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
-        Ok(epoll::add(&self.state.epoll, socket, data, all)?)
+        match epoll::add(&self.state.epoll, socket, data, all) {
+            Ok(()) => Ok(()),
+            Err(_) => self.fail(slot, Fault::System, now_ns),
+        }
     }
 
     fn send(&mut self, slot: u32) -> Result<(), WorkerError> {
@@ -419,169 +376,12 @@ impl Worker<'_> {
         }
     }
 
-    /// Reads what is there, or as much as the line lets through.
-    fn receive(&mut self, slot: u32, now_ns: u64) -> Result<(), WorkerError> {
-        let mut buffer = std::mem::take(&mut self.state.buffer);
-        let result = loop {
-            let Some(connection) = self.state.connections.get_mut(slot as usize) else {
-                break Ok(());
-            };
-            if connection.phase != Phase::Busy || !connection.readable {
-                break Ok(());
-            }
-            if self.line.is_some() && connection.line_free_ns > now_ns {
-                let at_ns = connection.line_free_ns;
-                self.set_timer(slot, at_ns);
-                break Ok(());
-            }
-            let kept = connection.kept.len();
-            if let Some(front) = buffer.get_mut(..kept) {
-                front.copy_from_slice(&connection.kept);
-            }
-            let (room, flags) = room(connection, self.line.as_ref(), buffer.len() - kept);
-            let to = buffer.get_mut(kept..kept + room).unwrap_or_default();
-            let Some(socket) = &connection.socket else {
-                break Ok(());
-            };
-            match rustix::net::recv(socket, to, flags) {
-                Ok((_, 0)) => break self.closed(slot, now_ns),
-                Ok((_, count)) => {
-                    connection.readable = connection.hung_up || count == room;
-                    self.received(slot, count as u64, now_ns);
-                    let outcome = match flags.contains(RecvFlags::TRUNC) {
-                        true => self.discarded(slot, count as u64, now_ns),
-                        false => {
-                            self.feed(slot, buffer.get(..kept + count).unwrap_or_default(), now_ns)
-                        }
-                    };
-                    if outcome.is_err() {
-                        break outcome;
-                    }
-                }
-                Err(Errno::AGAIN) => {
-                    connection.readable = false;
-                    break Ok(());
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => break self.fail(slot, Fault::of_moving(errno), now_ns),
-            }
-        };
-        self.state.buffer = buffer;
-        result
-    }
-
-    /// Accounts for bytes: the timed part's, and their time on the line.
-    #[inline]
-    fn received(&mut self, slot: u32, bytes: u64, now_ns: u64) {
-        let counts = self.meter.received(now_ns, bytes);
-        let Some(connection) = self.state.connections.get_mut(slot as usize) else {
-            return;
-        };
-        connection.active_ns = now_ns;
-        if connection.first_byte_ns == 0 {
-            connection.first_byte_ns = now_ns;
-        }
-        if counts {
-            connection.window_bytes += bytes;
-        }
-        if let Some(line) = &self.line {
-            // The line was idle while there was nothing, and never because this thread was late.
-            let from_ns = connection.line_free_ns.max(connection.readable_ns);
-            connection.line_free_ns = from_ns + (bytes as f64 * line.ns_per_byte) as u64;
-            connection.readable = true; // the line's end is when to look again
-        }
-    }
-
-    fn discarded(&mut self, slot: u32, bytes: u64, now_ns: u64) -> Result<(), WorkerError> {
-        if let Some(connection) = self.state.connections.get_mut(slot as usize) {
-            connection.reply.skip(bytes);
-            connection.body_bytes += bytes;
-        }
-        self.feed(slot, &[], now_ns)
-    }
-
-    /// Reads a reply on, from bytes that begin where it was left.
-    fn feed(&mut self, slot: u32, input: &[u8], now_ns: u64) -> Result<(), WorkerError> {
-        let Some(connection) = self.state.connections.get_mut(slot as usize) else {
-            return Ok(());
-        };
-        connection.kept.clear();
-        let mut rest = input;
-        let outcome = loop {
-            let (used, step) = match connection.reply.step(rest) {
-                Ok(step) => step,
-                Err(error) => break Err(Fault::from(error)),
-            };
-            let taken = rest.get(..used).unwrap_or_default();
-            rest = rest.get(used..).unwrap_or_default();
-            match step {
-                Step::More => {
-                    connection.kept.extend_from_slice(rest);
-                    return Ok(());
-                }
-                Step::Head(head) if head.status != 200 => break Err(Fault::Status(head.status)),
-                Step::Head(head) => {
-                    if head
-                        .length
-                        .is_some_and(|length| length != connection.expected_bytes)
-                    {
-                        break Err(Fault::WrongLength);
-                    }
-                    connection.close = head.closes;
-                }
-                Step::Data(count) => {
-                    let data = taken.get(used - count..).unwrap_or_default();
-                    let offset = connection.body_bytes;
-                    connection.body_bytes += count as u64;
-                    if connection.body_bytes > connection.expected_bytes {
-                        break Err(Fault::WrongLength);
-                    }
-                    if connection.drawn.verify && !connection.is_right(offset, data, self.content) {
-                        break Err(Fault::WrongBytes);
-                    }
-                }
-                Step::End if rest.is_empty() => break Ok(()),
-                Step::End => break Err(Fault::WrongLength), // more than it said
-            }
-        };
-        match outcome {
-            Ok(()) => self.complete(slot, now_ns),
-            Err(fault) => self.fail(slot, fault, now_ns),
-        }
-    }
-
-    /// The server has closed.
-    fn closed(&mut self, slot: u32, now_ns: u64) -> Result<(), WorkerError> {
-        let Some(connection) = self.state.connections.get_mut(slot as usize) else {
-            return Ok(());
-        };
-        connection.hung_up = true;
-        let whole = connection.reply.ends_with_connection();
-        match whole && connection.body_bytes == connection.expected_bytes {
-            true => self.complete(slot, now_ns),
-            false if whole => self.fail(slot, Fault::WrongLength, now_ns),
-            false => self.fail(slot, Fault::ClosedEarly, now_ns),
-        }
-    }
-
-    /// All of a reply was read: it is here when the line has brought it.
-    fn complete(&mut self, slot: u32, now_ns: u64) -> Result<(), WorkerError> {
-        let Some(connection) = self.state.connections.get_mut(slot as usize) else {
-            return Ok(());
-        };
-        if connection.body_bytes != connection.expected_bytes {
-            return self.fail(slot, Fault::WrongLength, now_ns);
-        }
-        if self.line.is_some() && connection.line_free_ns > now_ns {
-            connection.phase = Phase::OnTheLine;
-            let at_ns = connection.line_free_ns;
-            self.set_timer(slot, at_ns);
-            return Ok(());
-        }
-        self.done(slot, now_ns, now_ns)
-    }
-
-    fn done(&mut self, slot: u32, last_byte_ns: u64, now_ns: u64) -> Result<(), WorkerError> {
+    pub(super) fn done(
+        &mut self,
+        slot: u32,
+        last_byte_ns: u64,
+        now_ns: u64,
+    ) -> Result<(), WorkerError> {
         let Some(connection) = self.state.connections.get_mut(slot as usize) else {
             return Ok(());
         };
@@ -611,7 +411,7 @@ impl Worker<'_> {
     }
 
     #[cold]
-    fn fail(&mut self, slot: u32, fault: Fault, now_ns: u64) -> Result<(), WorkerError> {
+    pub(super) fn fail(&mut self, slot: u32, fault: Fault, now_ns: u64) -> Result<(), WorkerError> {
         let Some(connection) = self.state.connections.get_mut(slot as usize) else {
             return Ok(());
         };
@@ -626,7 +426,7 @@ impl Worker<'_> {
     }
 
     /// A connection has nothing to do: the next request, where there is one.
-    fn free(&mut self, slot: u32, now_ns: u64) -> Result<(), WorkerError> {
+    pub(super) fn free(&mut self, slot: u32, now_ns: u64) -> Result<(), WorkerError> {
         if self.schedule.is_some() {
             // A failed request must not begin the next one from within itself without end.
             match self.state.queue.pop_front() {
@@ -647,132 +447,12 @@ impl Worker<'_> {
         let connection = self.state.connections.get(slot as usize);
         connection.is_some_and(|connection| connection.failures > 0)
     }
-
-    fn set_timer(&mut self, slot: u32, at_ns: u64) {
-        if let Some(connection) = self.state.connections.get_mut(slot as usize)
-            && connection.timer_ns != at_ns
-        {
-            connection.timer_ns = at_ns;
-            self.state.timers.push(Reverse((at_ns, slot)));
-        }
-    }
-
-    /// Timers that are due: lines that are free, pauses that are over.
-    fn fire(&mut self, now_ns: u64) -> Result<(), WorkerError> {
-        // Requests that wait though connections are free, after failures.
-        while !self.state.queue.is_empty() && !self.state.free.is_empty() {
-            if let (Some(planned_ns), Some(slot)) =
-                (self.state.queue.pop_front(), self.state.free.pop())
-            {
-                self.begin(slot, planned_ns)?;
-            }
-        }
-        while let Some(Reverse((at_ns, slot))) = self.state.timers.peek().copied() {
-            if at_ns > now_ns {
-                break;
-            }
-            self.state.timers.pop();
-            let Some(connection) = self.state.connections.get_mut(slot as usize) else {
-                continue;
-            };
-            if connection.timer_ns != at_ns {
-                continue; // another one was set since
-            }
-            connection.timer_ns = 0;
-            match connection.phase {
-                Phase::Waiting if self.state.ending => self.fail_waiting(slot),
-                Phase::Waiting => self.connect(slot)?,
-                Phase::OnTheLine => {
-                    self.meter.late(at_ns, now_ns);
-                    self.done(slot, at_ns, now_ns)?;
-                }
-                Phase::Busy => {
-                    self.meter.late(at_ns, now_ns);
-                    self.receive(slot, now_ns)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// A request that waited for its pause when the load ended was never sent.
-    fn fail_waiting(&mut self, slot: u32) {
-        if let Some(connection) = self.state.connections.get_mut(slot as usize) {
-            connection.phase = Phase::Closed;
-            if connection.drawn.kind == Kind::Post {
-                self.state.unacknowledged.push(connection.id.number);
-            }
-        }
-    }
-
-    /// Ends what has waited for too long.
-    fn sweep(&mut self, now_ns: u64) -> Result<(), WorkerError> {
-        for slot in 0..u32::try_from(self.state.connections.len()).unwrap_or(u32::MAX) {
-            let Some(connection) = self.state.connections.get_mut(slot as usize) else {
-                break;
-            };
-            let since_ns = now_ns.saturating_sub(connection.active_ns);
-            match connection.phase {
-                Phase::Connecting | Phase::Busy if since_ns > self.timeout_ns => {
-                    self.fail(slot, Fault::Timeout, now_ns)?;
-                }
-                Phase::Closing if since_ns > CLOSE_NS => {
-                    connection.close();
-                    self.meter.counts.close_ignored += 1;
-                    self.free(slot, now_ns)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(mut self, usage: &Usage, stopped: bool) -> Done {
-        let mut window_bytes = Vec::with_capacity(self.state.connections.len());
-        for connection in &mut self.state.connections {
-            window_bytes.push(connection.window_bytes);
-            let unfinished = match connection.phase {
-                Phase::Connecting | Phase::Busy | Phase::OnTheLine | Phase::Waiting => true,
-                Phase::Closed | Phase::Idle | Phase::Closing => false,
-            };
-            self.meter.counts.unfinished += u64::from(unfinished);
-            if unfinished && connection.drawn.kind == Kind::Post {
-                self.state.unacknowledged.push(connection.id.number);
-            }
-        }
-        self.meter.counts.unfinished += self.state.queue.len() as u64;
-        let (used, waited_ns, window_ns) = match (&usage.from, &usage.to) {
-            (Some((from, waited_from, from_ns)), Some((to, waited_to, to_ns))) => {
-                let waited_ns = waited_to.zip(*waited_from);
-                let waited_ns = waited_ns.map(|(to, from)| to.saturating_sub(from));
-                (to.since(from), waited_ns, to_ns - from_ns)
-            }
-            _ => (ThreadUsage::default(), None, 0),
-        };
-        Done {
-            meter: self.meter,
-            writer: self.writer,
-            posts: self.state.posts,
-            unacknowledged: self.state.unacknowledged,
-            window_bytes,
-            usage: used,
-            waited_ns,
-            window_ns,
-            stopped,
-        }
-    }
 }
 
-/// How much may be read now, and whether the kernel is to throw it away.
-fn room(connection: &Connection, line: Option<&Line>, free: usize) -> (usize, RecvFlags) {
-    let most = line.map_or(free, |line| line.quantum_bytes.min(free));
-    match connection.reply.left() {
-        Some(left) if !connection.drawn.verify && left > DISCARD_BYTES => {
-            let most = usize::try_from(left).map_or(most, |left| most.min(left));
-            (most, RecvFlags::TRUNC)
-        }
-        _ => (most, RecvFlags::empty()),
+const fn timespec(ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: (ns / 1_000_000_000) as i64,
+        tv_nsec: (ns % 1_000_000_000) as i64,
     }
 }
 

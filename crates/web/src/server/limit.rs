@@ -1,9 +1,9 @@
 //! A bound on all that is sent: one line that all connections share, fair by bytes.
 //!
-//! A connection asks for a piece; pieces go over the line one after the other, in the order of their
-//! start tags: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996). So connections that all
-//! want more get the same number of bytes, whatever the sizes of their replies; and no more is ever
-//! handed to sockets than the line has carried.
+//! A connection asks for a piece; pieces go over the line one after the other, in the order of
+//! their start tags: start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM 1996). So connections
+//! that all want more get the same number of bytes, whatever the sizes of their replies; and no
+//! more is ever handed to sockets than the line has carried.
 
 use std::collections::BTreeMap;
 use std::io;

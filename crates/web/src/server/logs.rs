@@ -136,8 +136,9 @@ pub(crate) fn write_date(seconds: u64, out: &mut Vec<u8>) {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
     ];
-    // Days to a date of the Gregorian calendar, with years from March on (H. Hinnant's days_from_civil
-    // the other way round): 146,097 days in 400 years, and months of 153 days in five.
+    // Days to a date of the Gregorian calendar, with years from March on (H. Hinnant's
+    // days_from_civil the other way round): 146,097 days in 400 years, and months of 153 days in
+    // five.
     let day = seconds / 86_400 + 719_468;
     let (era, day) = (day / 146_097, day % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

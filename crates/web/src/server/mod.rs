@@ -26,7 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
@@ -273,6 +273,9 @@ fn prepare(config: &ServerConfig, counters: &Arc<Counters>) -> Result<Running, W
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root: OwnedFd = rustix::fs::open(&config.root, flags, Mode::empty())
         .map_err(WebError::file(&config.root, "opening"))?;
+    let within = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(&root, ".", flags, Mode::empty(), within)
+        .map_err(WebError::file(&config.root, "openat2(2) beneath it"))?;
     let posts = config.post_log.as_deref();
     let posts = posts.map(|path| PostLogWriter::start(path, config.sync_posts, counters));
     let posts = posts.transpose()?;

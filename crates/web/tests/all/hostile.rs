@@ -56,11 +56,21 @@ fn says(text: &'static [u8]) -> impl Fn(&mut TcpStream) -> bool + Send + Sync + 
 #[test]
 fn every_wrong_answer_is_counted_as_what_it_is() {
     let cases: [(&[u8], &str); 9] = [
-        (b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "bad_status"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 39\r\n\r\n", "wrong_length"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 41\r\n\r\n", "wrong_length"),
         (
-            b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\nposted 0000002a-0000000001 000000000000\n",
+            b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+            "bad_status",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 39\r\n\r\n",
+            "wrong_length",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 41\r\n\r\n",
+            "wrong_length",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n\
+              posted 0000002a-0000000001 000000000000\n",
             "wrong_bytes",
         ),
         (
@@ -76,7 +86,10 @@ fn every_wrong_answer_is_counted_as_what_it_is() {
             b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 40\r\n\r\n",
             "malformed",
         ),
-        (b"HTTP/1.1 302 Elsewhere\r\nLocation: /\r\n\r\n", "bad_status"),
+        (
+            b"HTTP/1.1 302 Elsewhere\r\nLocation: /\r\n\r\n",
+            "bad_status",
+        ),
     ];
     for (text, kind) in cases {
         let (found, report) = errors_of(says(text));

@@ -55,6 +55,31 @@ fn without_faults(report: &Report) {
     assert!(report.requests.done > 20, "{:?}", report.requests);
 }
 
+/// Of a load with all kinds of requests, all of whose bytes were compared.
+fn adds_up(report: &Report) {
+    let done: u64 = report.kinds.iter().map(|kind| kind.figures.done).sum();
+    assert_eq!(done, report.requests.done);
+    assert!(
+        report.kinds.iter().all(|kind| kind.figures.done > 0),
+        "all kinds"
+    );
+    let posts = report.kinds[4].figures.done;
+    let classes: u64 = report.classes.iter().map(|class| class.figures.done).sum();
+    assert_eq!(classes + posts, done);
+    let files: u64 = report
+        .classes
+        .iter()
+        .flat_map(|class| class.done_files)
+        .sum();
+    assert_eq!(files, classes);
+    assert_eq!(report.directories.done.iter().sum::<u64>(), classes);
+    assert_eq!(report.requests.verified_replies, done);
+    assert_eq!(report.requests.verified_bytes, report.all.bytes);
+    assert_eq!(report.all.last_byte.count, done);
+    assert!(report.requests.received_bytes > report.all.bytes / 2);
+    assert!(report.touched.files > 0 && report.touched.files <= 72);
+}
+
 #[test]
 fn every_mode_is_answered_right_and_accounted_for() {
     let root = with_files();
@@ -79,27 +104,7 @@ fn every_mode_is_answered_right_and_accounted_for() {
         );
         let report = run(load(server.address(), mode, &more), &mut ()).unwrap();
         without_faults(&report);
-        let done: u64 = report.kinds.iter().map(|kind| kind.figures.done).sum();
-        assert_eq!(done, report.requests.done);
-        assert!(
-            report.kinds.iter().all(|kind| kind.figures.done > 0),
-            "all kinds"
-        );
-        let posts = report.kinds[4].figures.done;
-        let classes: u64 = report.classes.iter().map(|class| class.figures.done).sum();
-        assert_eq!(classes + posts, done);
-        let files: u64 = report
-            .classes
-            .iter()
-            .flat_map(|class| class.done_files)
-            .sum();
-        assert_eq!(files, classes);
-        assert_eq!(report.directories.done.iter().sum::<u64>(), classes);
-        assert_eq!(report.requests.verified_replies, done);
-        assert_eq!(report.requests.verified_bytes, report.all.bytes);
-        assert_eq!(report.all.last_byte.count, done);
-        assert!(report.requests.received_bytes > report.all.bytes / 2);
-        assert!(report.touched.files > 0 && report.touched.files <= 72);
+        adds_up(&report);
         if report.requests.offered_per_s.is_some() {
             assert_eq!(report.requests.skipped, 0);
             assert_eq!(report.requests.drawn, report.requests.planned);

@@ -1,0 +1,270 @@
+"""The web workload through Python, against another HTTP server and against planted faults."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nfslab._core import (
+    WEB_SCHEMA,
+    CoreError,
+    Histogram,
+    WebServer,
+    check_web_files,
+    check_web_posts,
+    run_web_load,
+    web_directories,
+    web_tables,
+    write_web_files,
+)
+
+DIRECTORIES = 2
+ONLY_FILES = {"static_get": 1.0}
+
+
+def files(root: Path) -> str:
+    return json.dumps({"root": str(root), "file_set": {"directories": DIRECTORIES}})
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("root")
+    write_web_files(files(root))
+    return root
+
+
+def serve(root: Path, **more: object) -> WebServer:
+    return WebServer(json.dumps({"listen": "127.0.0.1:0", "root": str(root)} | more))
+
+
+def config_of(address: str, **more: object) -> str:
+    config = {
+        "address": address,
+        "file_set": {"directories": DIRECTORIES},
+        "load": {"mode": "closed", "connections": 4},
+        "warm_up_s": 0.1,
+        "measure_s": 0.5,
+        "timeout_s": 10,
+    }
+    return json.dumps(config | more)
+
+
+def load(address: str, **more: object) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(run_web_load(config_of(address, **more)))
+    return report
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Another implementation of HTTP/1.1, with connections that are kept."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextmanager
+def python_server(root: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_files_of_another_server_are_all_right(root: Path) -> None:
+    with python_server(root) as address:
+        report = load(address, mix=ONLY_FILES, verify_share=1.0, drain_s=20)
+    assert report["errors"] == {}
+    assert report["requests"]["done"] == report["requests"]["verified_replies"] > 0
+    assert report["kinds"][0]["done"] == report["requests"]["done"]
+    assert report["connections"]["connects"] > 4, "some requests close"
+
+
+def test_a_byte_that_was_flipped_on_disk_is_a_wrong_reply(tmp_path: Path) -> None:
+    write_web_files(files(tmp_path))
+    for path in tmp_path.glob("file_set/*/class1_*"):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    with serve(tmp_path) as server:
+        report = load(server.address, mix=ONLY_FILES, verify_share=1.0)
+    assert set(report["errors"]) == {"wrong_bytes"}
+    assert report["classes"][1]["done"] == 0 < report["classes"][0]["done"]
+    checked = json.loads(check_web_files(files(tmp_path)))
+    assert checked["complete"]
+    assert checked["missing"] == checked["wrong_size"] == 0 < checked["sampled"]["wrong_bytes"]
+
+
+def test_a_missing_file_is_a_bad_status(tmp_path: Path) -> None:
+    write_web_files(files(tmp_path))
+    for path in tmp_path.glob("file_set/*/class0_*"):
+        path.unlink()
+    with serve(tmp_path) as server:
+        report = load(server.address, mix=ONLY_FILES)
+        counts = server.counters()
+    assert report["statuses"]["404"] == report["errors"]["bad_status"]
+    assert counts["not_found"] >= report["statuses"]["404"]
+    assert json.loads(check_web_files(files(tmp_path)))["missing"] == 9 * DIRECTORIES
+
+
+def test_no_post_is_lost_and_a_lost_one_is_found(root: Path, tmp_path: Path) -> None:
+    log = tmp_path / "posts"
+    with serve(root, post_log=str(log)) as server:
+        mix = {"static_get": 0.5, "post": 0.5}
+        report = load(server.address, mix=mix, threads=2, process=3)
+        counts = server.stop()
+        assert server.wait(0)
+    assert [row["writer"] for row in report["posts"]] == [3 * 256, 3 * 256 + 1]
+    posts = json.dumps(report["posts"])
+    found = json.loads(check_web_posts(log, posts))
+    assert found["lines"] == found["acknowledged"] == counts["post"] > 0
+    assert found["lost"] == found["twice"] == found["malformed"] == found["foreign"] == 0
+    lines = log.read_text().splitlines()
+    log.write_text("\n".join([*lines[1:], lines[-1], "torn"]) + "\n")
+    found = json.loads(check_web_posts(log, posts))
+    assert (found["lost"], found["twice"], found["malformed"]) == (1, 1, 1)
+
+
+def test_the_report_is_whole(root: Path) -> None:
+    told: list[dict[str, Any]] = []
+    start = 0
+
+    def begin() -> int:
+        nonlocal start
+        start = time.monotonic_ns() + 50_000_000
+        return start
+
+    with serve(root) as server:
+        text = config_of(server.address, mix=ONLY_FILES)
+        report = json.loads(
+            run_web_load(text, begin=begin, progress=lambda line: told.append(json.loads(line)))
+        )
+    assert report["schema"] == WEB_SCHEMA
+    assert report["kind"] == "web"
+    assert report["start_monotonic_ns"] == start
+    assert report["window_end_ns"] - report["window_start_ns"] == 500_000_000
+    assert told[0].keys() == {"stage", "phase", "elapsed_ns", "total_ns", "done", "failed"}
+    done = report["requests"]["done"]
+    last_byte = Histogram.from_v2(b64decode(report["all"]["last_byte"]["v2_base64"]))
+    assert last_byte.count == done > 0
+    assert sum(report["directories"]["done"]) == done
+    assert sum(sum(row["done_files"]) for row in report["classes"]) == done
+    series = report["series"]
+    assert sum(series["done"]) >= done
+    assert report["threads"][0]["cpu_ns"] > 0
+    assert report["touched"]["set_files"] == 36 * DIRECTORIES
+
+
+def test_progress_stops_it_and_errors_say_what_to_do(root: Path, tmp_path: Path) -> None:
+    with serve(root) as server:
+        text = config_of(server.address, mix=ONLY_FILES, measure_s=3600)
+        report = json.loads(run_web_load(text, progress=lambda _: False))
+        assert report["ended"] == "stopped"
+        assert not report["valid"]
+
+        def raises(_: str) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run_web_load(text, progress=raises)
+        with pytest.raises(CoreError) as taken:
+            WebServer(json.dumps({"listen": server.address, "root": str(root)}))
+        assert taken.value.kind == "in_use"
+        with pytest.raises(CoreError) as late:
+            run_web_load(text, begin=lambda: 1)
+        assert "ready" in late.value.what
+    for wrong in (
+        {"mix": {"static_get": 0.5}},
+        {"threads": 9},
+        {"close_share": 1.5},
+        {"load": {"mode": "closed", "connections": 0}},
+        {"load": {"mode": "open", "connections": 1, "rate_per_s": 0}},
+        {"no_such_field": 1},
+    ):
+        with pytest.raises(CoreError) as bad:
+            load("127.0.0.1:1", **wrong)
+        assert bad.value.kind == "config"
+        assert bad.value.fix
+    other = json.dumps({"root": str(root), "file_set": {"seed": 2, "directories": 1}})
+    with pytest.raises(CoreError) as seed:
+        write_web_files(other)
+    assert seed.value.kind == "file_set"
+    with pytest.raises(CoreError) as nowhere:
+        write_web_files(files(tmp_path / "nowhere"))
+    assert nowhere.value.kind == "missing"
+
+
+def test_more_connections_than_open_files_are_refused_with_the_number(root: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard))
+    try:
+        with serve(root) as server:
+            report = load(server.address, mix=ONLY_FILES, measure_s=0.1)
+            assert report["open_files"]["soft"] == 300, "enough as it is"
+            mode = {"mode": "closed", "connections": 100}
+            report = load(server.address, load=mode, mix=ONLY_FILES, measure_s=0.1)
+        raised = report["open_files"]
+        assert (raised["soft_before"], raised["soft"]) == (300, raised["needed"])
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == raised["needed"] > 300
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_tables_are_exact() -> None:
+    tables = web_tables(3)
+    assert [round(share * 11) for share in tables["directory_shares"]] == [6, 3, 2]
+    for shares in (tables["class_shares"], tables["file_shares"], tables["kind_shares"].values()):
+        assert abs(sum(shares) - 1) < 1e-12
+    assert [row[0] for row in tables["sizes_bytes"]] == [102, 1024, 10240, 102400]
+    assert tables["bytes"] == 3 * sum(map(sum, tables["sizes_bytes"]))
+    assert web_directories(1000) == 25 + 400_000 * 1000 // (122_000 * 5)
+
+
+def test_another_client_reads_what_the_server_serves(root: Path) -> None:
+    with serve(root) as server:
+        for path in ("file_set/dir00000/class0_1", "file_set/dir00001/class3_9"):
+            with urllib.request.urlopen(f"http://{server.address}/{path}") as reply:
+                assert reply.read() == (root / path).read_bytes()
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"http://{server.address}/file_set.jso")
+
+
+LIMITED = """
+import json, resource, sys
+from nfslab._core import CoreError, run_web_load
+resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+try:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (300, 301))
+    may_raise = True
+except (ValueError, OSError):
+    may_raise = False
+try:
+    report = json.loads(run_web_load(sys.argv[1]))
+    assert may_raise and report["open_files"]["hard"] == report["open_files"]["needed"]
+except CoreError as error:
+    assert not may_raise and error.kind == "open_files", error.kind
+    assert "1257" in error.what and "300" in error.why and "1257" in error.fix, str(error)
+"""
+
+
+def test_a_hard_limit_that_is_too_low_is_told_with_what_is_needed(root: Path) -> None:
+    with serve(root) as server:
+        mode = {"mode": "closed", "connections": 1000}
+        text = config_of(server.address, load=mode, mix=ONLY_FILES, measure_s=0.1)
+        subprocess.run([sys.executable, "-c", LIMITED, text], check=True, timeout=120)
