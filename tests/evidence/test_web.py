@@ -85,7 +85,7 @@ def test_kinds_classes_and_the_edge_of_the_search(tmp_path: Path) -> None:
     assert [line[2].text for line in by_class.rows] == ["0.1 to 0.9 KB", "100 to 900 KB"]
     assert [line[1].value for line in by_connections.rows] == [50, 71, 100]
     (said,) = section.sentences
-    assert "71 connections conformed (68 of them), 100 did not (20 of them)" in said
+    assert "of 71 connections 68 conformed, enough; of 100 only 20 did" in said
     assert any("2 x wrong_bytes" in note for note in section.notes)
 
 

@@ -88,6 +88,14 @@ def test_a_search_that_ends_at_its_bound_or_at_the_generator_says_so() -> None:
     found = search(p, lambda asked: report(asked, asked, reasons=late if asked > 70 else ()))
     assert found.limit == "generator"
     assert found.most <= 70
+    told: list[int] = []
+
+    def once_late(asked: int) -> dict[str, Any]:
+        told.append(asked)
+        return report(asked, asked, reasons=late if told.count(asked) == 1 else ())
+
+    found = search(p, once_late)
+    assert (found.most, found.limit) == (120, "bound"), "what was late once is tried again"
     none = search(p, lambda asked: report(asked, 0))
     assert none.most == 0
 

@@ -220,8 +220,8 @@ def _edge(run: RunFacts[WebFacts]) -> str:
     most = max(below, key=lambda step: step.connections)
     least = min(bad, key=lambda step: step.connections)
     return (
-        f"{run.label}: {most.connections:,} connections conformed ({most.conforming:,} of them), "
-        f"{least.connections:,} did not ({least.conforming:,} of them)."
+        f"{run.label}: of {most.connections:,} connections {most.conforming:,} conformed, enough; "
+        f"of {least.connections:,} only {least.conforming:,} did."
     )
 
 

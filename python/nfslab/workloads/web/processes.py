@@ -38,6 +38,8 @@ class OurProcess:
     process: Process
     said: Path
     log: Path
+    about: str = ""
+    """What the progress shown begins with."""
     _heard: int = field(default=0)
 
     def until(self, event: str, context: RunContext) -> dict[str, Any]:
@@ -62,7 +64,7 @@ class OurProcess:
                 if line.get("event") == "error":
                     raise error_of(line)
                 if line.get("event") == "progress":
-                    context.say(progress_words(line["state"]))
+                    context.say(self.about + progress_words(line["state"]))
             if over:
                 raise RunFailed(
                     end_of(f"the process of the web workload ({self.name})", self.process.wait()),
@@ -85,7 +87,9 @@ def begin(
     module: str,
     name: str,
     config: dict[str, Any],
+    *,
     watcher: LaunchWatcher | None = None,
+    about: str = "",
 ) -> OurProcess:
     """Start `module` of this folder; its configuration and words are logs/NAME.*."""
     file = context.logs / f"{name}.json"
@@ -103,7 +107,7 @@ def begin(
         stdin="pipe",
         watcher=watcher,
     )
-    return OurProcess(name, process, said, log)
+    return OurProcess(name, process, said, log, about)
 
 
 def progress_words(state: dict[str, Any]) -> str:

@@ -67,6 +67,10 @@ def search(p: WebParameters, load: Callable[[int], dict[str, Any]]) -> Found:
             break  # nothing lies between the two edges
         step = step_of(load(connections), p)
         found.steps.append(step)
+        if step.verdict == "invalid":
+            # Nothing was learnt of the server: somebody else may have been busy just then.
+            step = step_of(load(connections), p)
+            found.steps.append(step)
         asking.tell(float(connections), step.verdict)
         if connections == p.connections_max and step.verdict == "good":
             break

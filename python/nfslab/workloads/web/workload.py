@@ -210,7 +210,6 @@ class WebWorkload(Workload):
         )
 
     def _step(self, context: RunContext, connections: int) -> dict[str, Any]:
-        context.say(f"search: {connections} connections")
         return self._load(context, connections, self.parameters.step, drain_s=0.0)
 
     def _load(
@@ -230,7 +229,10 @@ class WebWorkload(Workload):
             "load": self._load_config(context, connections, seconds, number) | {"drain_s": drain_s},
             "report": str(report),
         }
-        process = begin(context, context.client_host, "generating", name, config, watcher)
+        process = begin(
+            context, context.client_host, "generating", name, config, watcher=watcher,
+            about=f"{connections:,} connections, ",
+        )  # fmt: skip
         process.until("done", context)
         process.process.wait()
         found: dict[str, Any] = json.loads(report.read_bytes())

@@ -38,7 +38,9 @@ class EmbeddedServing(WebServing):
             config["bandwidth_bytes_per_s"] = p.bandwidth
         name = "application" if self.behind else "server"
         watcher = None if self.behind else context.services.server_watcher
-        self._running = begin(context, context.server_host, "serving", name, config, watcher)
+        self._running = begin(
+            context, context.server_host, "serving", name, config, watcher=watcher
+        )
         self.processes = [self._running.process]
         self.address = self._running.until("ready", context)["address"]
 
