@@ -65,6 +65,11 @@ def test_the_access_log_has_a_line_a_request(scratch: Path, server: str) -> None
     places = {role: scratch / f"{name}-{role}" for role in work.roles}
     with run_of(work, scratch, name=name, places=places) as run:
         work.prepare(run.context)
+        # Collectors of system calls watch those who read the documents.
+        pids = run.context.services.server_pids()
+        commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
+        assert ("nginx" in commands[0]) == (server == "nginx")
+        assert any("serving" in command for command in commands)
         outcome = work.measure(run.context)
         work.verify(run.context, outcome)
         report = report_of(run)

@@ -154,6 +154,7 @@ class WebWorkload(Workload):
         self._serving = serving_class(p.server)(p)
         with context.phase("server"):
             self._serving.start(context, served)
+        context.services.web_server_pids = self._serving.pids()
 
     def _folders(self, context: RunContext) -> Served:
         """What is served is a folder of its own: the logs are not in it."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from nfslab.machine.processes import Status
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
     from nfslab.workloads.web.parameters import WebParameters
@@ -57,10 +58,18 @@ class WebServing(ABC):
         """CPU seconds of all its processes so far, in clock ticks; None: not known."""
         if not self.processes:
             return None
-        groups = {process.pid for process in self.processes}
         ticks = sum(
             one.user_ticks + one.system_ticks + one.waited_user_ticks + one.waited_system_ticks
-            for one in all_statuses()
-            if one.group in groups
+            for one in self._statuses()
         )
         return ticks / CLOCK_TICKS_PER_S
+
+    def pids(self) -> list[int]:
+        """Of all of them, the server itself at the front."""
+        leaders = [process.pid for process in self.processes]
+        others = {one.identity.pid for one in self._statuses()} - set(leaders)
+        return [*leaders, *sorted(others)]
+
+    def _statuses(self) -> list[Status]:
+        groups = {process.pid for process in self.processes}
+        return [one for one in all_statuses() if one.group in groups]
