@@ -5,8 +5,8 @@
 //! nine sizes a class in steps of 0.1, 1, 10 and 100 KB, and a table of sizes 102, 204, ... 922;
 //! 1,024, 2,048, ... 9,216; and so on. Its class 0 is rounded neither always down nor always to the
 //! nearest (204.8 is 204, 921.6 is 922): here it is always down. Seen in a paper that uses
-//! SPECweb99: 36 files and 5 MB a directory, Zipf with exponent 1 over directories (Ruan and Pai, USENIX
-//! 2006). Not seen in SPECweb99's own text: the popularity of the nine files, the number of
+//! SPECweb99: 36 files and 5 MB a directory, Zipf with exponent 1 over directories (Ruan and Pai,
+//! USENIX 2006). Not seen in SPECweb99's own text: the popularity of the nine files, the number of
 //! directories by load, and which directory has which rank: here directory 0 is the most popular.
 //! The nine popularities as given sum to 0.999; they are used as weights.
 //!
