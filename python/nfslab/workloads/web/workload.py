@@ -70,6 +70,8 @@ class WebWorkload(Workload):
         self._served: Served | None = None
         self._loads: list[dict[str, Any]] = []
         """Reports of all loads of the run, in order."""
+        # Somebody else's server may be on this machine.
+        setattr(self, "others_serve", self.parameters.is_external)  # noqa: B010
 
     @classmethod
     def available(cls) -> Availability:
