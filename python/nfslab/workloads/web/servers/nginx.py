@@ -11,6 +11,7 @@ import contextlib
 import os
 import resource
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from nfslab.databases.shared.last_words import log_tail, told
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.machine.own_folders import answers, free_ports
+from nfslab.machine.processes import send_signal
 from nfslab.machine.users import unprivileged_user
 from nfslab.workloads.web.servers.base import WebServing
 from nfslab.workloads.web.servers.embedded import EmbeddedServing
@@ -92,6 +94,9 @@ class NginxServing(WebServing):
         self._process = context.server_host.spawn(
             argv, resources=context.resources, log=log, user=user, cwd=Path("/"),
             watcher=context.services.server_watcher,
+            # What the kernel sends it when we die, too: a master that is killed leaves its workers,
+            # whose environment (our token) nginx has overwritten with their titles.
+            stop_signal=signal.SIGINT,
         )  # fmt: skip
         self.processes = [self._process, *self._application.processes]
         self._wait(context, self._process, address, port, log)
@@ -99,7 +104,7 @@ class NginxServing(WebServing):
     def _wait(
         self, context: RunContext, process: Process, address: str, port: int, log: Path
     ) -> None:
-        """Until it takes connections; RunFailed with its last lines."""
+        """Until it takes connections and its workers are there; RunFailed with its last lines."""
         waited_s = 0.0
         while True:
             if process.ended_within(POLL_S):
@@ -109,7 +114,7 @@ class NginxServing(WebServing):
                     fix="see logs/nginx.conf of the run; another program may have taken the port "
                     "in between: then run it again",
                 )
-            if answers(address, port):
+            if answers(address, port) and self._has_workers(process):
                 return
             context.remaining_s()
             waited_s += POLL_S
@@ -122,14 +127,28 @@ class NginxServing(WebServing):
 
     def stop(self) -> dict[str, Any]:
         """nginx first; what the application counted."""
-        process, self._process, self.processes = self._process, None, ()
+        process, self._process = self._process, None
         if process is not None:
+            if process.poll() is not None:
+                self._end_orphans(process)
             process.stop(grace_s=STOP_LIMIT_S)
+        self.processes = ()
         counters = self._application.stop()
         folder, self._folder = self._folder, None
         if folder is not None:
             folder.undo()
         return counters
+
+    def _has_workers(self, master: Process) -> bool:
+        """All of them: the port takes connections before they are there to answer."""
+        members = sum(one.group == master.pid for one in self._statuses())
+        return members > self.parameters.workers
+
+    def _end_orphans(self, master: Process) -> None:
+        """Workers of a master that was killed; as long as one lives, nobody else has its group."""
+        for one in self._statuses():
+            if one.group == master.pid and one.name == "nginx":
+                send_signal(one.identity, signal.SIGKILL)
 
 
 def _left_out(nginx: str) -> frozenset[str]:
