@@ -88,7 +88,7 @@ WAYS = [
     "wrong_bytes", "wrong_length", "bad_status", "closed_early", "head_too_long", "malformed",
     "timeout",
 ]  # fmt: skip
-ASKED = {"load": "closed", "mix": {"static_get": 1.0}, "verify_share": 1, "timeout": "0.1s"}
+ASKED = {"load": "closed", "mix": {"static_get": 1.0}, "verify_share": 1}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -96,7 +96,9 @@ def test_what_is_wrong_is_named_and_the_run_does_not_count(
     scratch: Path, documents: Path, way: str
 ) -> None:
     with serving(documents, way, one_in=5) as address:
-        _outcome, checks, run = run_web(scratch, server=address, **ASKED)
+        # Long enough for a busy machine, where it is not what is tested.
+        patience = "0.1s" if way == "timeout" else "10s"
+        _outcome, checks, run = run_web(scratch, server=address, timeout=patience, **ASKED)
     answers = checks["answers"]
     assert answers.verdict == "violation"
     assert answers.values["errors"][way] > 0

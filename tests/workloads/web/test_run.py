@@ -125,7 +125,8 @@ def test_so_many_lines_and_how_many_of_them_conform(scratch: Path) -> None:
     sound(checks)
     lines = report_of(run)["connections"]
     assert (lines["asked"], lines["conforming"]) == (4, 4)
-    assert max(lines["rates_bits_per_s"]) <= 8_000_000 * 1.01
+    # A line is read an eighth of a second's bytes at a time, of which some came before the window.
+    assert max(lines["rates_bits_per_s"]) <= 8_000_000 * (0.4 + 0.125) / 0.4
     assert outcome.metrics["conforming_share"].value == 1
     assert outcome.samples["web_steps"].to_pylist() == [
         {
