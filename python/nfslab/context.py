@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from nfslab._core import RpcRecorder
@@ -49,6 +49,8 @@ class Services:
     """Of whatever engine; an engine without a server has none."""
     postgres: PostgresService | None = None
     """The same, where it is a PostgreSQL."""
+    web_server_pids: Sequence[int] = ()
+    """Of a web server that the workload started, and of its application; the server's first."""
     nfs_exports: dict[str, NfsExport] = field(default_factory=dict)
     """Not mounted: the workload is the client."""
     rpc_recorders: dict[str, RpcRecorder | KernelRecorder] = field(default_factory=dict)
@@ -63,6 +65,10 @@ class Services:
     """The collector that watches system calls: one at a time."""
     memory_cgroup: Cgroup | None = None
     """Where server and client of the workload are, when their memory is limited."""
+
+    def server_pids(self) -> list[int]:
+        """Processes of the workload's own server, if it has one: its files are used by them."""
+        return list(self.web_server_pids) if self.database is None else [self.database.pid]
 
 
 @dataclass(frozen=True, slots=True)

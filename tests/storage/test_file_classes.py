@@ -98,3 +98,13 @@ def test_own_classes(tmp_path: Path) -> None:
     assert read_file_classes(file) == [("a", "x"), ("a", "y")]
     with pytest.raises(UsageError, match="missing"):
         read_file_classes(tmp_path / "missing")
+
+
+def test_files_of_the_workload_web() -> None:
+    pairs = read_file_classes()
+    documents = ["/srv/file_set/dir00012/class3_9", ".../class0_1"]
+    assert classify_paths(documents, pairs) == ["web document"] * 2
+    others = ["/srv/file_set/dir00012/class4_1", "/srv/file_set/dir12/class0_0", "/var/log/a.log"]
+    assert classify_paths(others, pairs) == [None, None, "logs"]
+    logs = ["/mnt/x/web_logs/access.log", "/mnt/x/web_logs/posts.log"]
+    assert classify_paths(logs, pairs) == ["web log"] * 2

@@ -28,6 +28,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "sql": {"data": "disk", "query": "clustered_range", "size": "1M"},
     "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 600, "warm_up": "0s", "duration": "0.3s"},
+    "web": {
+        "data": "disk",
+        "load": "closed",
+        "connections": 4,
+        "directories": 1,
+        "warm_up": "0.1s",
+        "duration": "0.3s",
+    },
     "storage": {"data": "disk", "work": "files"},
     "command": {
         "data": "disk",
@@ -51,6 +59,13 @@ LONG: dict[str, dict[str, Any]] = {
     },
     "files": {"data": "disk", "file_size": "1M", "seeks": 1_000_000_000, "phases": "seeks"},
     "sfs": {"data": "disk", "load": 200, "files": 60, "duration": "3600s"},
+    "web": {
+        "data": "disk",
+        "load": "closed",
+        "connections": 4,
+        "directories": 1,
+        "duration": "3600s",
+    },
     "storage": {"data": "disk", "work": "commit", "seconds": 3600},
     "command": {"data": "disk", "argv": ["sleep", "3600"]},
 }

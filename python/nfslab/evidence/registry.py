@@ -21,6 +21,7 @@ EVIDENCE: dict[str, str] = {
     "queries": "nfslab.evidence.queries.kind:QueriesEvidence",
     "statements": "nfslab.evidence.statements.kind:StatementsEvidence",
     "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
+    "web": "nfslab.evidence.web.kind:WebEvidence",
     "scalability": "nfslab.evidence.scalability.kind:ScalabilityEvidence",
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",

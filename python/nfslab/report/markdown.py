@@ -104,7 +104,8 @@ def shown_value(name: str, value: Any) -> str:
     last = name.rpartition(".")[2]
     if last.endswith("_bytes") or (last.endswith("size") and value >= 1024):
         return format_size(value)
-    return format_duration(value) if last == "duration" or last.endswith("_s") else str(value)
+    seconds = last == "duration" or (last.endswith("_s") and not last.endswith("_per_s"))
+    return format_duration(value) if seconds else str(value)
 
 
 def _place_facts(facts: dict[str, Any]) -> str:

@@ -8,7 +8,6 @@ a server that dies leaves what it said. While it runs it is told when to record 
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import RunFailed
 from nfslab.machine.agent import order
+from nfslab.machine.said import lines_said
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 READY_LIMIT_S = 30.0
 READY_POLL_S = 0.005
-SAID_LIMIT_BYTES = 1 << 20
 LAST_LINES = 5
 TELL_LIMIT_S = 10.0
 """How long a busy server may take to hear a command."""
@@ -89,7 +88,7 @@ class EmbeddedServer:
         deadline = time.monotonic() + limit_s
         while True:
             over = self.process.poll() is not None
-            answers = [line for line in _lines(self.said) if line.get("event") in ANSWERS]
+            answers = [line for line in lines_said(self.said) if line.get("event") in ANSWERS]
             if len(answers) > place:
                 answer = answers[place]
                 if answer["event"] == event:
@@ -130,7 +129,7 @@ class EmbeddedServer:
     def stop(self) -> dict[str, int]:
         """End it; what it counted (empty when it died or was killed before saying so)."""
         self.process.stop()
-        for line in reversed(_lines(self.said)):
+        for line in reversed(lines_said(self.said)):
             if line.get("event") == "ended":
                 counters: dict[str, int] = line.get("counters", {})
                 return counters
@@ -155,7 +154,7 @@ def start(
     deadline = time.monotonic() + READY_LIMIT_S
     while True:
         ended = process.poll() is not None
-        for line in _lines(said):
+        for line in lines_said(said):
             if line.get("event") == "ready":
                 return _of(process, said, log, line)
         if ended or time.monotonic() > deadline:
@@ -181,21 +180,3 @@ def _last_words(log: Path | None) -> list[str]:
     except OSError:
         return []
     return text.splitlines()[-LAST_LINES:]
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """Whole lines that are JSON objects; none when the file went with its folder."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(SAID_LIMIT_BYTES).decode(errors="replace")
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in text.split("\n")[:-1]:
-        try:
-            content = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(content, dict):
-            found.append(content)
-    return found

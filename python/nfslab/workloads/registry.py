@@ -18,6 +18,7 @@ WORKLOADS: dict[str, str] = {
     "tpcb": "nfslab.workloads.tpcb.workload:TpcbWorkload",
     "tpcc": "nfslab.workloads.tpcc.workload:TpccWorkload",
     "sql": "nfslab.workloads.sql.workload:SqlWorkload",
+    "web": "nfslab.workloads.web.workload:WebWorkload",
 }
 
 

@@ -39,6 +39,14 @@ if TYPE_CHECKING:
     from nfslab.workloads.base import RunContext, Workload
 
 
+def _subject(context: RunContext) -> Subject | None:
+    """Processes of the workload's own server; None: it has none."""
+    database = context.services.database
+    pids = context.services.server_pids()
+    has_views = database is not None and database.has_views
+    return Subject(pids=pids, has_views=has_views) if pids else None
+
+
 def _server(engine: str) -> Subject:
     """The server that a workload is going to start."""
     return Subject(argv=(engine,), has_views=engine == "postgres", is_server=True)
@@ -102,12 +110,12 @@ class _SystemCalls(Collector):
                 f"the collector {context.services.syscalls_by} watches system calls already",
                 "leave fsync out: the collector syscalls has the syncs, too",
             )
-        service = context.services.database
-        if service is None:
+        subject = _subject(context)
+        if subject is None:
             return self.available()
-        if isinstance(self._watch, _Run) and self._watch.has_launched(service.pid):
+        if isinstance(self._watch, _Run) and self._watch.has_launched(subject.pids[0]):
             return Availability(True)
-        return _answer(self._asked(), Subject(pids=[service.pid], has_views=service.has_views))
+        return _answer(self._asked(), subject)
 
     def start(self, context: RunContext) -> None:
         """Watch from now on, or from the start of the workload's program; RunFailed."""
@@ -190,17 +198,16 @@ class _Run:
         return self._server.process.pid == pid
 
     def begin(self) -> None:
-        service, postgres = self._context.services.database, self._context.services.postgres
-        if service is not None:
+        subject, postgres = _subject(self._context), self._context.services.postgres
+        if subject is not None:
             if self._by_relation and postgres is not None:
                 from nfslab.databases.postgres.relations import RelationNames
 
                 self._relations = RelationNames(postgres.conninfo)
                 self._relations.read()
-            if self._watch is not None and self.has_launched(service.pid):
+            if self._watch is not None and self.has_launched(subject.pids[0]):
                 self._context.timed.at_start(self._watch.mark)
                 return
-            subject = Subject(pids=[service.pid], has_views=service.has_views)
             self._attach(subject, postgres.conninfo if postgres is not None else "")
             return
         from nfslab.machine.watched_launch import LaunchWatcher

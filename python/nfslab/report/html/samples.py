@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-NFS_OPERATIONS = "nfs_operations"
-"""The load of the workload sfs, as its samples name it: counted in operations, as random access
-is; sequential access is counted in bytes."""
+RATES = ("nfs_operations", "web_requests")
+"""Loads of the workloads sfs and web, as their samples name them: counted in operations, as random
+access is; sequential access is counted in bytes."""
 STATUS_OK = 0
 ROWS_MOST = 1 << 40
 """Operations of a run are read whole, however many: two columns of them."""
@@ -187,7 +187,7 @@ def _series(run: Path, grid: Grid, found: RunSamples) -> None:
     for phase in dict.fromkeys(phases.tolist()):
         mine = phases == phase
         name = str(phase)
-        counts = name == NFS_OPERATIONS or name.startswith("random_")
+        counts = name in RATES or name.startswith("random_")
         amounts = columns["operations" if counts else "bytes"].to_numpy()
         times = t_ns[mine]
         start_ns = int(times.min())

@@ -1,0 +1,1 @@
+"""What a web server's clients saw: by kind of request, class of file, number of connections."""

@@ -1,0 +1,118 @@
+"""Processes of this workload, from the side of who starts them.
+
+begin ──> until("ready") ──> ... ──> end          (the embedded server)
+begin ──> until("done")                           (documents, a load)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from nfslab.databases.shared.last_words import log_tail, told
+from nfslab.errors import RunFailed
+from nfslab.hosts.base import end_of
+from nfslab.machine.agent import error_of
+from nfslab.machine.own_command import importing_us
+from nfslab.machine.said import lines_said
+
+if TYPE_CHECKING:
+    from nfslab.hosts.base import Host
+    from nfslab.machine.started import Process
+    from nfslab.machine.watched_launch import LaunchWatcher
+    from nfslab.workloads.base import RunContext
+
+POLL_S: Final = 0.02
+END_LIMIT_S: Final = 30.0
+"""How long a server may take to write its logs out."""
+
+
+@dataclass(slots=True)
+class OurProcess:
+    """One that was begun."""
+
+    name: str
+    process: Process
+    said: Path
+    log: Path
+    about: str = ""
+    """What the progress shown begins with."""
+    _heard: int = field(default=0)
+
+    def until(self, event: str, context: RunContext) -> dict[str, Any]:
+        """Wait until it says so, and show its progress meanwhile; RunFailed in its own words.
+
+        Nothing is left of a process that did not say it.
+        """
+        try:
+            return self._until(event, context)
+        except BaseException:
+            self.process.stop()
+            raise
+
+    def _until(self, event: str, context: RunContext) -> dict[str, Any]:
+        while True:
+            over = self.process.ended_within(POLL_S)
+            lines = lines_said(self.said)
+            new, self._heard = lines[self._heard :], len(lines)
+            for line in new:
+                if line.get("event") == event:
+                    return line
+                if line.get("event") == "error":
+                    raise error_of(line)
+                if line.get("event") == "progress":
+                    context.say(self.about + progress_words(line["state"]))
+            if over:
+                raise RunFailed(
+                    end_of(f"the process of the web workload ({self.name})", self.process.wait()),
+                    why=told(log_tail(self.log)),
+                    fix=f"run it by hand: {' '.join(self.process.argv)}",
+                )
+            context.remaining_s()
+
+    def end(self) -> dict[str, Any]:
+        """Ask it to end; what it counted, as far as it could say so."""
+        self.process.stop(grace_s=END_LIMIT_S)
+        ends = [line for line in lines_said(self.said) if line.get("event") == "ended"]
+        counters: dict[str, Any] = ends[-1]["counters"] if ends else {}
+        return counters
+
+
+def begin(
+    context: RunContext,
+    host: Host,
+    module: str,
+    name: str,
+    config: dict[str, Any],
+    *,
+    watcher: LaunchWatcher | None = None,
+    about: str = "",
+) -> OurProcess:
+    """Start `module` of this folder; its configuration and words are logs/NAME.*."""
+    file = context.logs / f"{name}.json"
+    file.write_text(json.dumps(config, indent=1), encoding="utf-8")
+    said, log = file.with_suffix(".said"), file.with_suffix(".log")
+    argv = [sys.executable, "-P", "-m", f"nfslab.workloads.web.{module}", str(file)]
+    context.commands.append(argv)
+    process = host.spawn(
+        argv,
+        resources=context.resources,
+        stdout=said,
+        log=log,
+        env=importing_us(),
+        cwd=Path("/"),
+        stdin="pipe",
+        watcher=watcher,
+    )
+    return OurProcess(name, process, said, log, about)
+
+
+def progress_words(state: dict[str, Any]) -> str:
+    """How far documents or a load are."""
+    if state["stage"] == "files":
+        return f"documents: {state['done']} of {state['directories']} directories"
+    done_s, total_s = state["elapsed_ns"] / 1e9, state["total_ns"] / 1e9
+    return f"{state['phase'].replace('_', ' ')}: {done_s:.0f} of {total_s:.0f} s"

@@ -1,0 +1,82 @@
+"""The most connections that conform: steps of a search (`offered.search`), in whole numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nfslab.offered.search import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nfslab.offered.search import Verdict
+    from nfslab.workloads.web.parameters import WebParameters
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One number of connections, tried."""
+
+    connections: int
+    conforming: int
+    verdict: Verdict
+    done: int
+    failed: int
+    searched: bool = True
+    """False: the timed part."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What the search came to."""
+
+    steps: list[Step] = field(default_factory=list)
+    most: int = 0
+    """0: not even one connection conformed."""
+    limit: str = ""
+    """Why it may be more: "generator" or "bound"; empty: a larger number did not conform."""
+
+
+def failed_share(report: dict[str, Any]) -> float:
+    """Of the requests that ended in the timed part."""
+    requests = report["requests"]
+    ended = requests["done"] + requests["failed"]
+    return float(requests["failed"] / ended) if ended else 1.0
+
+
+def step_of(report: dict[str, Any], p: WebParameters, *, searched: bool = True) -> Step:
+    """A load on lines, judged. What the generator could not do says nothing of the server."""
+    lines, requests = report["connections"], report["requests"]
+    conforming = lines["conforming"] or 0
+    right = conforming >= p.conforming_share * lines["asked"]
+    verdict: Verdict = "good" if right and failed_share(report) <= p.errors_max else "bad"
+    late = any(reason["kind"].startswith("generator") for reason in report["reasons"])
+    if late:
+        verdict = "invalid"
+    return Step(lines["asked"], conforming, verdict, requests["done"], requests["failed"], searched)
+
+
+def search(p: WebParameters, load: Callable[[int], dict[str, Any]]) -> Found:
+    """`load` makes one step with so many connections, and returns the core's report of it."""
+    found = Found()
+    asking = Search(float(p.connections), p.precision)
+    while (wanted := asking.next_load()) is not None:
+        connections = min(max(1, round(wanted)), p.connections_max)
+        if any(step.connections == connections for step in found.steps):
+            break  # nothing lies between the two edges
+        step = step_of(load(connections), p)
+        found.steps.append(step)
+        if step.verdict == "invalid":
+            # Nothing was learnt of the server: somebody else may have been busy just then.
+            step = step_of(load(connections), p)
+            found.steps.append(step)
+        asking.tell(float(connections), step.verdict)
+        if connections == p.connections_max and step.verdict == "good":
+            break
+    found.most = round(asking.good or 0)
+    if asking.bounded_by_generator:
+        found.limit = "generator"
+    elif found.most == p.connections_max and asking.bad is None:
+        found.limit = "bound"
+    return found

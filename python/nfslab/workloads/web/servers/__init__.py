@@ -1,0 +1,1 @@
+"""What serves the documents: ours, nginx, or one that runs already."""

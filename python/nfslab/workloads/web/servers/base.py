@@ -1,0 +1,75 @@
+"""What serves the documents, as the workload sees it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nfslab.machine.availability import Availability
+from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nfslab.machine.processes import Status
+    from nfslab.machine.started import Process
+    from nfslab.workloads.base import RunContext
+    from nfslab.workloads.web.parameters import WebParameters
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where what is served lies."""
+
+    root: Path
+    """Of the documents."""
+    post_log: Path
+    access_log: Path
+
+
+class WebServing(ABC):
+    """A web server of one run."""
+
+    address: str = ""
+    """IP:port, once it has started."""
+    records_posts: bool = True
+    """Whether its log of POSTs is ours to read."""
+    processes: Sequence[Process] = ()
+
+    def __init__(self, parameters: WebParameters) -> None:
+        self.parameters = parameters
+
+    @classmethod
+    def available(cls) -> Availability:
+        """Is it installed?"""
+        return Availability(True)
+
+    @abstractmethod
+    def start(self, context: RunContext, served: Served) -> None:
+        """It answers when this returns; RunFailed."""
+
+    @abstractmethod
+    def stop(self) -> dict[str, Any]:
+        """End it; what the application counted. Harmless when it was never started."""
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds of all its processes so far, in clock ticks; None: not known."""
+        if not self.processes:
+            return None
+        ticks = sum(
+            one.user_ticks + one.system_ticks + one.waited_user_ticks + one.waited_system_ticks
+            for one in self._statuses()
+        )
+        return ticks / CLOCK_TICKS_PER_S
+
+    def pids(self) -> list[int]:
+        """Of all of them, the server itself at the front."""
+        leaders = [process.pid for process in self.processes]
+        others = {one.identity.pid for one in self._statuses()} - set(leaders)
+        return [*leaders, *sorted(others)]
+
+    def _statuses(self) -> list[Status]:
+        groups = {process.pid for process in self.processes}
+        return [one for one in all_statuses() if one.group in groups]
