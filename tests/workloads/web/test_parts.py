@@ -9,7 +9,7 @@ import pytest
 from nfslab._core import web_directories
 from nfslab.workloads.web import checks
 from nfslab.workloads.web.parameters import WebParameters
-from nfslab.workloads.web.search import Found, search
+from nfslab.workloads.web.search import Found, Step, search
 from nfslab.workloads.web.servers.base import Served
 from nfslab.workloads.web.servers.nginx import configuration
 from pydantic import ValidationError
@@ -63,7 +63,7 @@ def report(asked: int, conforming: int, failed: int = 0, reasons: Any = ()) -> d
 @pytest.mark.parametrize("edge", [1, 2, 7, 49, 50, 51, 333, 3999])
 def test_the_search_finds_the_edge_as_well_as_was_asked(edge: int) -> None:
     p = parameters(connections=50, connections_max=4000, precision=0.025)
-    found = search(p, lambda asked: report(asked, asked if asked <= edge else 0))
+    found = search(p, lambda asked, _s: report(asked, asked if asked <= edge else 0))
     assert found.most <= edge
     assert found.most >= edge / 1.025 - 1
     bad = [step.connections for step in found.steps if step.verdict == "bad"]
@@ -74,36 +74,55 @@ def test_the_search_finds_the_edge_as_well_as_was_asked(edge: int) -> None:
 
 def test_ninety_five_of_a_hundred_are_enough_and_errors_are_not() -> None:
     p = parameters(connections=100, connections_max=100)
-    assert search(p, lambda asked: report(asked, 95)).most == 100
-    assert search(p, lambda asked: report(asked, 94 if asked == 100 else asked)).most < 100
-    failing = search(p, lambda asked: report(asked, asked, failed=2 if asked > 60 else 0))
+    assert search(p, lambda asked, _s: report(asked, 95)).most == 100
+    assert search(p, lambda asked, _s: report(asked, 94 if asked == 100 else asked)).most < 100
+    failing = search(p, lambda asked, _s: report(asked, asked, failed=2 if asked > 60 else 0))
     assert failing.most <= 60
 
 
 def test_a_search_that_ends_at_its_bound_or_at_the_generator_says_so() -> None:
     p = parameters(connections=50, connections_max=120)
-    found = search(p, lambda asked: report(asked, asked))
+    found = search(p, lambda asked, _s: report(asked, asked))
     assert (found.most, found.limit) == (120, "bound")
     late = [{"kind": "generator_late", "text": "late"}]
-    found = search(p, lambda asked: report(asked, asked, reasons=late if asked > 70 else ()))
+    found = search(p, lambda asked, _s: report(asked, asked, reasons=late if asked > 70 else ()))
     assert found.limit == "generator"
     assert found.most <= 70
     told: list[int] = []
 
-    def once_late(asked: int) -> dict[str, Any]:
+    def once_late(asked: int, _seconds: float) -> dict[str, Any]:
         told.append(asked)
         return report(asked, asked, reasons=late if told.count(asked) == 1 else ())
 
     found = search(p, once_late)
     assert (found.most, found.limit) == (120, "bound"), "what was late once is tried again"
-    none = search(p, lambda asked: report(asked, 0))
+    none = search(p, lambda asked, _s: report(asked, 0))
     assert none.most == 0
+
+
+def test_what_conforms_for_a_step_has_to_conform_for_the_timed_part() -> None:
+    """60 do for 2 s, 50 for 10 s: 50 less a precision at most, and never more."""
+    p = parameters(connections=10, connections_max=500, precision=0.05, step="2s", duration="10s")
+    asked: list[tuple[int, float]] = []
+
+    def load(connections: int, seconds: float) -> dict[str, Any]:
+        asked.append((connections, seconds))
+        most = 60 if seconds == 2 else 50
+        return report(connections, connections if connections <= most else 0)
+
+    found = search(p, load)
+    assert 50 * 0.95 - 1 <= found.most <= 50
+    assert asked[-1] == (found.most, 10), "the last one has the timed part's length"
+    gone = search(p, lambda one, s: report(one, one if s == 2 else 0))
+    timed = Step(gone.most, 0, "bad", 1, 0, searched=False)
+    gone.steps.append(timed)
+    assert checks.search_check(p, gone).verdict == "violation", "never confirmed"
 
 
 def test_the_generators_limit_is_never_the_servers() -> None:
     p = parameters(connections=50)
     late = [{"kind": "generator_cpu", "text": "busy"}]
-    found = search(p, lambda asked: report(asked, asked, reasons=late if asked > 70 else ()))
+    found = search(p, lambda asked, _s: report(asked, asked, reasons=late if asked > 70 else ()))
     found = Found([*found.steps], found.most, found.limit)
     assert checks.search_check(p, found).verdict == "violation"
 

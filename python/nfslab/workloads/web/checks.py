@@ -118,10 +118,12 @@ def search_check(p: WebParameters, found: Found) -> CheckRecord:
     elif not found.most:
         verdict, message = "warning", "not even one connection got its line's speed"
     elif last.conforming < p.conforming_share * last.connections:
-        verdict = "warning"
+        # A figure that the timed part disproves is none.
+        verdict = "violation"
         message = (
             f"{found.most:,} connections conformed in the search, but in the timed part only "
-            f"{last.conforming:,} of them: at the edge; a longer step makes it sharper"
+            f"{last.conforming:,} of them: the edge moved meanwhile; run it again, with a longer "
+            "duration or on a quieter machine"
         )
     elif found.limit == "bound":
         verdict = "warning"

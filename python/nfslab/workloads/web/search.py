@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.offered.search import Search
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from nfslab.offered.search import Verdict
     from nfslab.workloads.web.parameters import WebParameters
+
+
+CONFIRMED_MOST: Final = 5
+"""Times that less is tried, a precision each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +61,19 @@ def step_of(report: dict[str, Any], p: WebParameters, *, searched: bool = True) 
     return Step(lines["asked"], conforming, verdict, requests["done"], requests["failed"], searched)
 
 
-def search(p: WebParameters, load: Callable[[int], dict[str, Any]]) -> Found:
-    """`load` makes one step with so many connections, and returns the core's report of it."""
+def search(p: WebParameters, load: Callable[[int, float], dict[str, Any]]) -> Found:
+    """`load` makes one step with so many connections for so many seconds; the core's report of it.
+
+    Steps are shorter than the timed part, and lines that conform for so long may not for longer:
+    what was found is tried at that length, and less of it until it conforms.
+    """
     found = Found()
     asking = Search(float(p.connections), p.precision)
     while (wanted := asking.next_load()) is not None:
         connections = min(max(1, round(wanted)), p.connections_max)
         if any(step.connections == connections for step in found.steps):
             break  # nothing lies between the two edges
-        step = step_of(load(connections), p)
-        found.steps.append(step)
-        if step.verdict == "invalid":
-            # Nothing was learnt of the server: somebody else may have been busy just then.
-            step = step_of(load(connections), p)
-            found.steps.append(step)
+        step = _tried(found, p, connections, lambda number: load(number, p.step))
         asking.tell(float(connections), step.verdict)
         if connections == p.connections_max and step.verdict == "good":
             break
@@ -79,4 +82,32 @@ def search(p: WebParameters, load: Callable[[int], dict[str, Any]]) -> Found:
         found.limit = "generator"
     elif found.most == p.connections_max and asking.bad is None:
         found.limit = "bound"
+    if p.duration > p.step:
+        _confirm(found, p, lambda number: load(number, p.duration))
     return found
+
+
+def _tried(
+    found: Found, p: WebParameters, connections: int, load: Callable[[int], dict[str, Any]]
+) -> Step:
+    """A step; once more where nothing was learnt of the server: somebody else may have been busy
+    just then."""
+    step = step_of(load(connections), p)
+    found.steps.append(step)
+    if step.verdict == "invalid":
+        step = step_of(load(connections), p)
+        found.steps.append(step)
+    return step
+
+
+def _confirm(found: Found, p: WebParameters, load: Callable[[int], dict[str, Any]]) -> None:
+    """What conforms for as long as the timed part takes."""
+    for _ in range(CONFIRMED_MOST):
+        if not found.most:
+            return
+        step = _tried(found, p, found.most, load)
+        if step.verdict != "bad":
+            found.limit = "generator" if step.verdict == "invalid" else found.limit
+            return
+        found.limit = ""
+        found.most = min(found.most - 1, int(found.most * (1 - p.precision)))

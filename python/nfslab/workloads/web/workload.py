@@ -123,9 +123,10 @@ class WebWorkload(Workload):
         """Documents, steps of the search, the timed load."""
         p = self.parameters
         filled_s = self._documents_bytes() / ASSUMED_FILL_BYTES_PER_S if p.fills else 0.0
-        steps = STEPS_ASSUMED if p.load == "connections" else 0
-        step_s = p.warm_up + p.step + LOAD_SPARE_S
-        return 2.0 + filled_s + steps * step_s + p.warm_up + p.duration + LOAD_SPARE_S
+        searched = p.load == "connections"
+        steps_s = STEPS_ASSUMED * (p.warm_up + p.step + LOAD_SPARE_S) if searched else 0.0
+        loads = 2 if searched else 1  # what was found is tried for as long as the timed part
+        return 2.0 + filled_s + steps_s + loads * (p.warm_up + p.duration + LOAD_SPARE_S)
 
     def estimate_bytes(self) -> dict[str, int]:
         """Documents; a line of the logs for each request that may be made."""
@@ -195,7 +196,9 @@ class WebWorkload(Workload):
         found = Found()
         if p.load == "connections":
             with context.phase("search"):
-                found = search(p, lambda number: self._step(context, number))
+                found = search(
+                    p, lambda number, seconds: self._load(context, number, seconds, drain_s=0.0)
+                )
         connections = max(1, found.most) if p.load == "connections" else p.connections
         before_s = serving.cpu_s()
         with context.timed() as part, context.phase("load"):
@@ -211,9 +214,6 @@ class WebWorkload(Workload):
             completions=[outcome.completions(report)],
             checks=checks.of_load(report, p, found),
         )
-
-    def _step(self, context: RunContext, connections: int) -> dict[str, Any]:
-        return self._load(context, connections, self.parameters.step, drain_s=0.0)
 
     def _load(
         self,
