@@ -73,6 +73,8 @@ def test_json_is_the_core_s_result(tmp_path: Path, capsys: pytest.CaptureFixture
         "check_every": 0,
         "keep": False,
         "series_interval_ns": 100_000_000,
+        "part": None,
+        "shared": False,
     }
     assert [phase["phase"] for phase in result["phases"]] == config["phases"]
 

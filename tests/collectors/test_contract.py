@@ -21,6 +21,7 @@ from nfslab.workloads.tpcb.parameters import TpcbParameters
 from nfslab.workloads.tpcb.workload import TpcbWorkload
 from pydantic import ValidationError
 
+from tests.collectors.loopback_nfs import LOOPBACK, converse, exchange
 from tests.collectors.planted_mountstats import Planted as Mountstats
 from tests.collectors.planted_nfs_server import Answering
 from tests.collectors.planted_nfsd import KERNELS
@@ -81,8 +82,18 @@ def make(kind: str, watching: bool = False) -> Collector:
     return cls(cls.Parameters(**WATCHING.get(kind, {}) if watching else {}))
 
 
+@pytest.fixture
+def served(loaded: tuple[Workload, Run]) -> Iterator[int]:
+    """A server of the run, of NFS over loopback; its port."""
+    _, run = loaded
+    with exchange("udp") as port:
+        options = [f"port={port}", f"mountport={port}"]
+        run.context.services.nfs_served.append((f"{LOOPBACK}:/export", options))
+        yield port
+
+
 def plant(
-    kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int
 ) -> Callable[[], None]:
     """What this machine's kernel does not count: what is returned counts something more."""
     if kind == "mountstats":
@@ -92,6 +103,8 @@ def plant(
         server = Nfsd(tmp_path / "nfsd", monkeypatch)
         server.say(KERNELS[0], "start")
         return lambda: server.say(KERNELS[0], "end")
+    if kind == "capture_server":
+        return lambda: converse(port, "udp")
     return lambda: None
 
 
@@ -118,11 +131,12 @@ def test_the_class_says_what_it_is(kind: str) -> None:
 def test_it_watches_a_run_and_says_what_that_cost(
     kind: str,
     loaded: tuple[Workload, Run],
+    served: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work, run = loaded
-    count_more = plant(kind, run, tmp_path, monkeypatch)
+    count_more = plant(kind, run, tmp_path, monkeypatch, served)
     collector = make(kind, watching=True)
     assert collector.applies(run.context).ok
     threads = threading.active_count()
@@ -170,11 +184,12 @@ def test_stopping_without_a_start_is_harmless(kind: str) -> None:
 def test_it_can_be_stopped_after_what_it_watched_is_gone(
     kind: str,
     loaded: tuple[Workload, Run],
+    served: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work, run = loaded
-    plant(kind, run, tmp_path, monkeypatch)
+    plant(kind, run, tmp_path, monkeypatch, served)
     collector = make(kind, watching=True)
     collector.start(run.context)
     work.finish(run.context)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import Link
-from nfslab.machine import kernel_settings
+from nfslab.machine import kernel_settings, nfsd_threads
 from nfslab.machine.resources import Resources, recover
 from nfslab.machine.undo import Scope, undo_nfsd
 from nfslab.servers import knfsd
@@ -120,18 +120,22 @@ def test_only_a_server_that_listens_where_ours_did_is_stopped(tmp_path: Path) ->
 
 
 def test_threads_that_come_and_go_are_a_kernels_that_has_them(
-    resources: Resources, tmp_path: Path
+    resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert knfsd._stay(tmp_path, None, resources) == []
+    """What a kernel does with them is tried in a guest (tests/mount/test_nfsd_modes.py)."""
+    in_force: list[int | None] = [None]
+    monkeypatch.setattr(nfsd_threads, "least_threads", lambda: in_force[-1])
+    monkeypatch.setattr(nfsd_threads, "set_least_threads", in_force.append)
+    assert knfsd._stay(None, resources) == []
     with pytest.raises(RunFailed, match="min_threads") as told:
-        knfsd._stay(tmp_path, 2, resources)
+        knfsd._stay(2, resources)
     assert f"Linux {os.uname().release}" in str(told.value.why)
-    file = tmp_path / "min_threads"
-    file.write_text("0\n")
-    (entry,) = knfsd._stay(tmp_path, 2, resources)
-    assert file.read_text() == "2\n"
+    in_force.append(0)
+    (entry,) = knfsd._stay(2, resources)
+    assert in_force[-1] == 2
     entry.undo()
-    assert file.read_text() == "0\n"
+    assert in_force[-1] == 0
+    assert knfsd._stay(0, resources) == [], "as it is"
 
 
 def test_a_setting_is_as_before_afterwards(resources: Resources, tmp_path: Path) -> None:
