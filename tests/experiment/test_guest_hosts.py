@@ -160,6 +160,17 @@ argv = ["true"]
 """
 
 
+@pytest.fixture
+def with_ip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program ip, also where the machine has none."""
+    program = tmp_path / "programs" / "ip"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{program.parent}")
+
+
+@pytest.mark.usefixtures("with_ip")
 def test_what_only_a_guest_does_is_not_asked_of_this_machine(
     experiment_file: Write, guest: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +189,7 @@ def test_what_only_a_guest_does_is_not_asked_of_this_machine(
     )
 
 
+@pytest.mark.usefixtures("with_ip")
 @pytest.mark.parametrize(
     ("lacks", "said"),
     [
@@ -342,7 +354,10 @@ def test_a_member_is_what_it_was_made_of(resources: Resources) -> None:
         member.clocks()
 
 
-def test_a_network_device_is_in_qemus_words_and_in_no_others() -> None:
+def test_a_network_device_is_in_qemus_words_and_in_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(qemu, "find_qemu", lambda: "qemu")
     words = qemu.arguments(
         Path("/tmp/x"), Path("/k"), Size(1 << 30, 1), [],
         qemu.Wiring(stdin=True, nic=Nic("h0abc", "52:54:00:00:00:01", "10.9.0.2/26")), kvm=False,
