@@ -1,12 +1,12 @@
 //! One point: threads up, load on, watched, threads down, added up.
 
-use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use client::Engine;
 use client::record::{RecordReader, RpcRecord};
 use measure::clock::realtime_ns;
+use measure::thread::watched;
 use measure::{Clock, Random};
 use parking_lot::Mutex;
 
@@ -267,51 +267,21 @@ fn watch<C: Clock>(
     clock: &C,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Done>, LoadError> {
-    std::thread::scope(|scope| {
-        let watcher = std::thread::current();
-        let mut threads = Vec::new();
-        for (index, worker) in workers.into_iter().enumerate() {
-            let watcher = watcher.clone();
-            let body = move || {
-                measure::thread::leave_signals_to_others();
-                // Waits end when they are due, not up to 50 us later; refused, it only paces worse.
-                let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-                let done = worker.run();
-                // A server that went away ends its own threads only.
-                if done.ending == Ending::Stopped {
-                    board.stop.store(true, Ordering::Relaxed);
-                }
-                watcher.unpark();
-                done
-            };
-            let named = std::thread::Builder::new().name(format!("load-{index}"));
-            match named.spawn_scoped(scope, body) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    board.stop.store(true, Ordering::Relaxed);
-                    return Err(LoadError::System {
-                        what: "a generator thread cannot be started",
-                        why: error.to_string(),
-                    });
-                }
-            }
+    let work = |worker: Worker<'_, C>| {
+        let done = worker.run();
+        // A server that went away ends its own threads only.
+        if done.ending == Ending::Stopped {
+            board.stop.store(true, Ordering::Relaxed);
         }
-        while !threads
-            .iter()
-            .all(std::thread::ScopedJoinHandle::is_finished)
-        {
-            if !observer.tick(&progress(board, times, clock.now_ns())) {
-                board.stop.store(true, Ordering::Relaxed);
-            }
-            std::thread::park_timeout(Duration::from_nanos(TICK_NS));
-        }
-        let join = |thread: std::thread::ScopedJoinHandle<'_, Done>| {
-            thread.join().map_err(|_| LoadError::System {
-                what: "a generator thread ended by a defect",
-                why: "its message is on standard error".to_owned(),
-            })
-        };
-        threads.into_iter().map(join).collect()
+        done
+    };
+    let tick = Duration::from_nanos(TICK_NS);
+    watched("load", workers, work, &board.stop, tick, || {
+        observer.tick(&progress(board, times, clock.now_ns()))
+    })
+    .map_err(|error| LoadError::System {
+        what: "the generator's threads",
+        why: error.to_string(),
     })
 }
 

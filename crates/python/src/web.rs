@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ::web::fileset::{self, Checked, StoreConfig, Written};
+use ::web::fileset::{self, StoreConfig};
 use ::web::load::{LoadConfig, Mix, Report, WriterReport, check_post_log};
 use ::web::page::Kind;
 use ::web::server::{ServerConfig, WebServer as Running};
@@ -64,11 +64,7 @@ pub fn write_web_files(
     config_json: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let config: StoreConfig = from_json(py, config_json)?;
-    let mut observer = PythonObserver::new(progress, None);
-    let result = py.detach(|| fileset::write(&config, &mut observer));
-    let written: Written = observer.outcome(py, result)?;
-    to_json(py, &written)
+    of_files(py, config_json, progress, fileset::write)
 }
 
 /// Looks at the sizes of all files and at the bytes of some.
@@ -79,11 +75,19 @@ pub fn check_web_files(
     config_json: &str,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
+    of_files(py, config_json, progress, fileset::check)
+}
+
+fn of_files<T: Serialize + Send>(
+    py: Python<'_>,
+    config_json: &str,
+    progress: Option<Py<PyAny>>,
+    work: impl FnOnce(&StoreConfig, &mut dyn Observer) -> Result<T, WebError> + Send,
+) -> PyResult<String> {
     let config: StoreConfig = from_json(py, config_json)?;
     let mut observer = PythonObserver::new(progress, None);
-    let result = py.detach(|| fileset::check(&config, &mut observer));
-    let checked: Checked = observer.outcome(py, result)?;
-    to_json(py, &checked)
+    let result = py.detach(|| work(&config, &mut observer));
+    to_json(py, &observer.outcome(py, result)?)
 }
 
 /// The report with what made it.

@@ -1,11 +1,11 @@
 //! One load: threads up, watched, down, added up.
 
-use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use measure::clock::realtime_ns;
 use measure::schedule::{Schedule, Share};
+use measure::thread::watched;
 use measure::{Clock, MonotonicClock, Random};
 
 use super::config::{LoadConfig, LoadMode, MAX_CONNECTIONS};
@@ -129,45 +129,18 @@ fn watch(
     (board, times): (&Board, Times),
     observer: &mut dyn Observer,
 ) -> Result<Vec<Done>, WebError> {
-    let results = std::thread::scope(|scope| {
-        let watcher = std::thread::current();
-        let mut threads = Vec::new();
-        for (index, worker) in workers.into_iter().enumerate() {
-            let watcher = watcher.clone();
-            let body = move || {
-                measure::thread::leave_signals_to_others();
-                // Waits end when they are due, not up to 50 us later; refused, it only paces worse.
-                let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-                let done = worker.run();
-                if done.is_err() {
-                    board.stop.store(true, Ordering::Relaxed);
-                }
-                watcher.unpark();
-                done
-            };
-            let named = std::thread::Builder::new().name(format!("web-{index}"));
-            match named.spawn_scoped(scope, body) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => {
-                    board.stop.store(true, Ordering::Relaxed);
-                    let what = "a generator thread cannot be started";
-                    return Err(WebError::system(what, error));
-                }
-            }
+    let work = |worker: Worker<'_>| {
+        let done = worker.run();
+        if done.is_err() {
+            board.stop.store(true, Ordering::Relaxed);
         }
-        while !threads
-            .iter()
-            .all(std::thread::ScopedJoinHandle::is_finished)
-        {
-            if !observer.tick(&progress(board, times)) {
-                board.stop.store(true, Ordering::Relaxed);
-            }
-            std::thread::park_timeout(Duration::from_nanos(TICK_NS));
-        }
-        let defect = |_| WebError::system("a generator thread ended by a defect", "see stderr");
-        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().map_err(defect);
-        threads.into_iter().map(join).collect::<Result<Vec<_>, _>>()
-    })?;
+        done
+    };
+    let tick = Duration::from_nanos(TICK_NS);
+    let results = watched("web", workers, work, &board.stop, tick, || {
+        observer.tick(&progress(board, times))
+    })
+    .map_err(|error| WebError::system("the generator's threads", error))?;
     let failed = |error| match error {
         WorkerError::Histogram(error) => WebError::Histogram(error),
         WorkerError::System(errno) => WebError::system("a generator thread failed", errno),
