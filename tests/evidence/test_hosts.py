@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from nfslab.display.figures import Stacked
 from nfslab.evidence.hosts.kind import HostsEvidence
-from nfslab.results.records import CheckRecord, ClientHostRecord, ClockRecord
+from nfslab.results.records import CheckRecord, ClockRecord, RunHostRecord
 
 from tests.evidence.runs import found_of, sealed_run
 
@@ -21,9 +21,9 @@ KIND = HostsEvidence()
 MS = 1_000_000
 
 
-def host(name: str, share: float = 0.25, **other: Any) -> ClientHostRecord:
+def host(name: str, share: float = 0.25, **other: Any) -> RunHostRecord:
     values = {"mean_latency_ns": 5.0 * MS, "cpu_busy": 0.3, "skew_ns": 100_000} | other
-    return ClientHostRecord(
+    return RunHostRecord(
         name=name,
         address="10.0.0.9",
         processes=4,
@@ -38,7 +38,7 @@ def host(name: str, share: float = 0.25, **other: Any) -> ClientHostRecord:
 
 
 def run(
-    folder: Path, hosts: list[ClientHostRecord], differences: list[str] | None = None
+    folder: Path, hosts: list[RunHostRecord], differences: list[str] | None = None
 ) -> SealedRun:
     sealed = sealed_run(folder)
     checks = [
@@ -109,7 +109,7 @@ def test_what_differs_comes_first(tmp_path: Path) -> None:
 
 
 def test_what_is_not_known_is_left_out(tmp_path: Path) -> None:
-    bare = [ClientHostRecord(name="a"), ClientHostRecord(name="b")]
+    bare = [RunHostRecord(name="a"), RunHostRecord(name="b")]
     made = section(run(tmp_path / "run", bare))
     assert made.sentences == ["2 client hosts with 1 process each."]
     assert made.figures == []

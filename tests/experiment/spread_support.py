@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
-from nfslab.cluster.here import AgentHere
+from nfslab.cluster.base import Clocks
+from nfslab.cluster.here import AgentHere, MemberHere
 from nfslab.cluster.namespaces import NamespacesHere
-from nfslab.experiment.client_hosts import ClientHosts
+from nfslab.experiment.run_hosts import RunHosts
+from nfslab.results.records import ClockRecord
 
 from tests.experiment.session_support import only_folder, records, run
 
@@ -103,20 +106,38 @@ def made(path: Path) -> tuple[RunRecord, Path]:
     return record, folder.runs_path / record.run_id
 
 
+def clocks_told(
+    monkeypatch: pytest.MonkeyPatch, ahead_ns: dict[str, int], error_ns: int = 7
+) -> None:
+    """Hosts here whose clocks are said to be so far ahead of ours; those not named agree."""
+
+    def clocks(member: MemberHere) -> Clocks:
+        clock = ClockRecord(offset_ns=ahead_ns.get(member.name, 0), error_ns=error_ns)
+        return Clocks(clock, clock)
+
+    monkeypatch.setattr(MemberHere, "clocks", clocks)
+
+
+def calls_sent(sealed: Path) -> dict[str, int]:
+    """Of a run of sfs: calls by operation, as its clients counted them."""
+    rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
+    return {row["operation"]: row["calls"] for row in rows if row["calls"]}
+
+
 class Meddling:
     """Does something to a host while all measure, or before they are told when to begin."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[ClientHosts], None]) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Callable[[RunHosts], None]) -> None:
         self.pids: list[int] = []
-        waits = ClientHosts.await_all
+        waits = RunHosts.await_all
 
-        def meddled(clients: ClientHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
+        def meddled(clients: RunHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
             if event == "measured":
                 self.pids = [pid_of(host.agent) for host in clients.hosts]
                 act(clients)
             waits(clients, event, wait, of)
 
-        monkeypatch.setattr(ClientHosts, "await_all", meddled)
+        monkeypatch.setattr(RunHosts, "await_all", meddled)
 
     def assert_none_is_left(self) -> None:
         assert self.pids

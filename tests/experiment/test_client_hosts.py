@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cluster.base import Clocks
-from nfslab.cluster.here import MemberHere
-from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.host_checks import start_skew
+from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.spread_run import SpreadExecution
 from nfslab.machine.resources import recover
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 from nfslab.mounts.fuse import FuseMount
-from nfslab.results.records import ClientHostRecord, ClockRecord
+from nfslab.results.records import ClockRecord, RunHostRecord
 
 from tests.experiment.session_support import (
     journal_tokens,
@@ -38,7 +36,9 @@ from tests.experiment.session_support import (
 from tests.experiment.spread_support import (
     KINDS,
     Meddling,
+    calls_sent,
     check,
+    clocks_told,
     made,
     pid_of,
     require_measured,
@@ -57,8 +57,7 @@ PATIENCE_S = 120
 def test_what_all_hosts_sent_is_what_the_server_counted(host: str, tmp_path: Path) -> None:
     record, sealed = made(written(tmp_path, host=host))
     require_measured(record)
-    rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
-    sent = {row["operation"]: row["calls"] for row in rows if row["calls"]}
+    sent = calls_sent(sealed)
     served = pq.read_table(sealed / "evidence" / "nfs_server_calls.parquet")
     counted = Counter(served["operation"].to_pylist())
     assert {name: counted[name] for name in sent} == sent, "operation by operation"
@@ -77,6 +76,7 @@ def test_what_all_hosts_sent_is_what_the_server_counted(host: str, tmp_path: Pat
         }
     )
     assert {one.name: one.operations for one in record.client_hosts} == by_host
+    rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
     assert sum(by_host.values()) == sum(row["answered"] for row in rows)
     assert sum(one.share or 0 for one in record.client_hosts) == pytest.approx(1)
     if host == "namespace":
@@ -118,7 +118,7 @@ def test_a_lost_host_fails_the_run_with_its_name_and_the_experiment_goes_on(
 ) -> None:
     lost: list[int] = []
 
-    def once(clients: ClientHosts) -> None:
+    def once(clients: RunHosts) -> None:
         if not lost:
             lost.append(pid_of(clients.hosts[1].agent))
             os.kill(lost[0], number)
@@ -167,12 +167,7 @@ def test_hosts_whose_clocks_differ_are_put_on_one_axis(
 ) -> None:
     """Told that host2's clock is 60 ms ahead, it begins so much later, and says that it did not."""
     ahead_ns = 60_000_000
-
-    def clocks(member: MemberHere) -> Clocks:
-        clock = ClockRecord(offset_ns=ahead_ns * (member.name == "host2"), error_ns=7)
-        return Clocks(clock, clock)
-
-    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    clocks_told(monkeypatch, {"host2": ahead_ns})
     record, sealed = made(written(tmp_path, processes=1))
     require_measured(record)
     assert [one.clock.offset_ns for one in record.client_hosts] == [0, ahead_ns]
@@ -191,11 +186,7 @@ def test_hosts_whose_clocks_differ_are_put_on_one_axis(
 def test_a_host_that_is_told_too_late_makes_the_run_invalid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def clocks(member: MemberHere) -> Clocks:
-        clock = ClockRecord(offset_ns=-2_000_000_000 * (member.name == "host2"))
-        return Clocks(clock, clock)
-
-    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    clocks_told(monkeypatch, {"host2": -2_000_000_000}, error_ns=0)
     record, _ = made(written(tmp_path, processes=1))
     assert record.status == "failed"
     load, skew = check(record, "offered_load"), check(record, "start_skew")
@@ -206,8 +197,8 @@ def test_a_host_that_is_told_too_late_makes_the_run_invalid(
     assert record.client_hosts[0].skew_ns is not None
 
 
-def told(name: str, skew_ns: int | None, error_ns: int = 0) -> ClientHostRecord:
-    return ClientHostRecord(name=name, skew_ns=skew_ns, clock=ClockRecord(error_ns=error_ns))
+def told(name: str, skew_ns: int | None, error_ns: int = 0) -> RunHostRecord:
+    return RunHostRecord(name=name, skew_ns=skew_ns, clock=ClockRecord(error_ns=error_ns))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +212,7 @@ def told(name: str, skew_ns: int | None, error_ns: int = 0) -> ClientHostRecord:
     ],
 )
 def test_skew_counts_with_the_error_of_the_clocks(
-    hosts: list[ClientHostRecord], verdict: str, says: str
+    hosts: list[RunHostRecord], verdict: str, says: str
 ) -> None:
     found = start_skew(hosts, 1_000_000_000)
     assert found.verdict == verdict

@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cluster.base import Clocks
-from nfslab.cluster.here import MemberHere
 from nfslab.errors import RunFailed
-from nfslab.experiment.client_hosts import ClientHost, ClientHosts
+from nfslab.experiment.run_hosts import RunHost, RunHosts
 from nfslab.mounts.fuse import FuseMount
-from nfslab.results.records import ClockRecord
 from nfslab.workloads.files import FilesParameters, FilesWorkload
 
 from tests.experiment.session_support import left_behind, only_folder, records, run
@@ -24,6 +21,7 @@ from tests.experiment.spread_support import (
     KINDS,
     Meddling,
     check,
+    clocks_told,
     made,
     pid_of,
     require_measured,
@@ -159,12 +157,7 @@ def test_hosts_whose_clocks_differ_begin_each_phase_together(
 ) -> None:
     """Told that host2's clock is 60 ms ahead, it begins each phase so much later."""
     ahead_ns = 60_000_000
-
-    def clocks(member: MemberHere) -> Clocks:
-        clock = ClockRecord(offset_ns=ahead_ns * (member.name == "host2"), error_ns=7)
-        return Clocks(clock, clock)
-
-    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    clocks_told(monkeypatch, {"host2": ahead_ns})
     path = on_hosts(tmp_path, SHARED, ('client = "none"\n', ""), ('"100ms"', '"0ms"'), processes=1)
     record, sealed = made(path)
     require_measured(record)
@@ -182,7 +175,7 @@ def test_hosts_whose_clocks_differ_begin_each_phase_together(
 def test_a_lost_host_fails_the_run_with_its_name(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lose(clients: ClientHosts) -> None:
+    def lose(clients: RunHosts) -> None:
         os.kill(pid_of(clients.hosts[1].agent), number)
 
     meddling = Meddling(monkeypatch, lose)
@@ -202,11 +195,11 @@ def test_a_host_that_waits_in_vain_is_told_of() -> None:
     class Silent:
         name = "host"
 
-    hosts = ClientHosts(lambda _: None, lambda: None)
+    hosts = RunHosts(lambda _: None, lambda: None)
     for number, gate in enumerate(["rewrite: start", "seeks: start"]):
         member = Silent()
         member.name = f"host{number}"
-        hosts.hosts.append(ClientHost(member, None, gate=gate))  # type: ignore[arg-type]
+        hosts.hosts.append(RunHost(member, None, gate=gate))  # type: ignore[arg-type]
     with pytest.raises(RunFailed, match="host0 waits for host1 at 'rewrite: start' in vain"):
         hosts._let_meet()
     hosts.hosts[1].gate = None

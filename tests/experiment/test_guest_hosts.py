@@ -17,13 +17,13 @@ from nfslab.cluster.base import Patience
 from nfslab.cluster.bridge import Bridge
 from nfslab.cluster.guests import GuestMember, GuestsHere, Made
 from nfslab.errors import NfslabError, Unavailable, UsageError
-from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.dry_run import dry_run, dry_run_lines
 from nfslab.experiment.forecast import GUEST_S, estimated_run_s
 from nfslab.experiment.guest_run import kernels_of
 from nfslab.experiment.preflight import preflight
 from nfslab.experiment.problems import InvalidExperiment
 from nfslab.experiment.reading import read_experiment
+from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.session import Options
 from nfslab.experiment.setup import Setup
 from nfslab.experiment.stop import Stop
@@ -304,10 +304,10 @@ def test_an_agent_that_hangs_in_its_guest_is_given_up_when_patience_is_over(
 ) -> None:
     short = Patience(ready_s=60.0, busy_s=60.0, load_s=3.0, start_s=0.5)
     monkeypatch.setattr(guests, "EMULATED", short)
-    waits = ClientHosts.await_all
+    waits = RunHosts.await_all
     stopped: list[int] = []
 
-    def meddled(hosts: ClientHosts, event: str, *more: Any, **named: Any) -> None:
+    def meddled(hosts: RunHosts, event: str, *more: Any, **named: Any) -> None:
         if event == "measured" and not stopped:
             agent = hosts.hosts[1].agent
             assert isinstance(agent, guests.GuestAgent)
@@ -317,7 +317,7 @@ def test_an_agent_that_hangs_in_its_guest_is_given_up_when_patience_is_over(
                 os.kill(one, signal.SIGSTOP)
         waits(hosts, event, *more, **named)
 
-    monkeypatch.setattr(ClientHosts, "await_all", meddled)
+    monkeypatch.setattr(RunHosts, "await_all", meddled)
     path = spread(tmp_path, ("repetitions = 1", "repetitions = 2"))
     run(path)
     first, second = records(only_folder(path))

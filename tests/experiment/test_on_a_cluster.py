@@ -21,7 +21,7 @@ from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from tests.cli.serving import serving
 from tests.cluster.clusters import Cluster
 from tests.experiment.session_support import left_behind, run
-from tests.experiment.spread_support import check, made, require_measured, written
+from tests.experiment.spread_support import calls_sent, check, made, require_measured, written
 
 HOSTS = ("load1", "load2")
 CLIENT = '[client]\nhost = "local"\nhosts = ["load1", "load2"]\nprocesses = 2\n'
@@ -55,8 +55,7 @@ def test_what_its_machines_sent_is_what_the_server_counted(
 ) -> None:
     record, sealed = made(file(tmp_path, of(cluster)))
     require_measured(record)
-    rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
-    sent = {row["operation"]: row["calls"] for row in rows if row["calls"]}
+    sent = calls_sent(sealed)
     served = pq.read_table(sealed / "evidence" / "nfs_server_calls.parquet")
     counted = Counter(served["operation"].to_pylist())
     assert {name: counted[name] for name in sent} == sent
@@ -81,10 +80,8 @@ def test_a_named_machine_serves_and_is_none_of_the_first_ones(
     assert [one.name for one in record.client_hosts] == ["load2", "other"]
     assert record.server_host is not None
     assert (record.server_host.name, record.server_host.kind) == ("load1", "cluster")
-    rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
     served = pq.read_table(sealed / "evidence" / "nfs_server_calls.parquet")
-    counted = Counter(served["operation"].to_pylist())
-    assert {row["operation"]: row["calls"] for row in rows if row["calls"]} == counted
+    assert calls_sent(sealed) == Counter(served["operation"].to_pylist())
     assert set(served["host"].to_pylist()) == {"load1"}
     assert nothing_of_it_is_left(tmp_path)
 

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cluster.base import Clocks
-from nfslab.cluster.here import MemberHere
 from nfslab.context import Share
 from nfslab.databases.postgres.database import PostgresDatabase
 from nfslab.databases.postgres.server import _write_access
 from nfslab.errors import UsageError
-from nfslab.experiment.client_hosts import ClientHosts
+from nfslab.experiment.run_hosts import RunHosts
 from nfslab.hosts.base import Link
 from nfslab.machine.resources import recover
-from nfslab.results.records import ClockRecord
 from nfslab.workloads.pgbench.hosts import part_of
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -38,6 +35,7 @@ from tests.experiment.spread_support import (
     KINDS,
     Meddling,
     check,
+    clocks_told,
     made,
     pid_of,
     require_measured,
@@ -157,12 +155,7 @@ def test_transactions_lie_on_the_axis_of_the_prime(
 ) -> None:
     """Told that host2's clock is 60 ms ahead, it begins so much later, and says that it did not."""
     ahead_ns = 60_000_000
-
-    def clocks(member: MemberHere) -> Clocks:
-        clock = ClockRecord(offset_ns=ahead_ns * (member.name == "host2"), error_ns=7)
-        return Clocks(clock, clock)
-
-    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    clocks_told(monkeypatch, {"host2": ahead_ns})
     record, sealed = made(on_hosts(tmp_path, "transactions = 30\n"))
     require_measured(record)
     begins, firsts = [], []
@@ -184,7 +177,7 @@ def test_transactions_lie_on_the_axis_of_the_prime(
 def test_a_lost_host_fails_the_run_with_its_name_and_the_server_is_down(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lose(clients: ClientHosts) -> None:
+    def lose(clients: RunHosts) -> None:
         os.kill(pid_of(clients.hosts[1].agent), number)
 
     meddling = Meddling(monkeypatch, lose)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from nfslab.results.checksums import CHECKSUMS, write_checksums
 from nfslab.results.durable import to_json
-from nfslab.results.records import ClientHostRecord
+from nfslab.results.records import RunHostRecord
 from nfslab.results.store import ExperimentFolder
 from nfslab.results.upgrade import stamp_table
 
@@ -29,7 +29,7 @@ def plant_hosts(folder: ExperimentFolder) -> list[Path]:
                 content = stamp_table(pa.table({"t_ns": seen, "seen": seen}))
                 pq.write_table(content, part / kind / f"{table}.parquet")
             shutil.copy(run / "run.json", part / "run.json")
-        record.client_hosts = [ClientHostRecord(name=name, folder=f"hosts/{name}") for name in SEEN]
+        record.client_hosts = [RunHostRecord(name=name, folder=f"hosts/{name}") for name in SEEN]
         (run / "run.json").write_bytes(to_json(record.model_dump()))
         (run / CHECKSUMS).unlink(missing_ok=True)
         write_checksums(run)

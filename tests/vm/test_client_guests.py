@@ -23,7 +23,7 @@ import pytest
 from nfslab.cluster.bridge import BridgedHere
 from nfslab.cluster.guests import GuestAgent, require_guests
 from nfslab.errors import NfslabError
-from nfslab.experiment.client_hosts import ClientHosts
+from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.spread_run import SpreadExecution
 from nfslab.machine.resources import recover
 from nfslab.machine.undo import LINK_TOKEN_DIGITS
@@ -131,9 +131,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     killed: list[int] = []
     wired: set[str] = set()
     """Bridges and TAP devices."""
-    waits, gathers = ClientHosts.await_all, SpreadExecution._gather
+    waits, gathers = RunHosts.await_all, SpreadExecution._gather
 
-    def meddled(clients: ClientHosts, event: str, *more: Any, **named: Any) -> None:
+    def meddled(clients: RunHosts, event: str, *more: Any, **named: Any) -> None:
         if event == "measured" and not killed:
             agent = clients.hosts[0].agent
             assert isinstance(agent, GuestAgent)
@@ -154,7 +154,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NFSLAB_STATE", str(place / "state"))
-        patch.setattr(ClientHosts, "await_all", meddled)
+        patch.setattr(RunHosts, "await_all", meddled)
         patch.setattr(SpreadExecution, "_gather", looked)
         _, told = run(place / "guests.toml")
     (folder,) = (place / "results").iterdir()

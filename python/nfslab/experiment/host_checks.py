@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nfslab.context import HostPart
-    from nfslab.results.records import ClientHostRecord
+    from nfslab.results.records import RunHostRecord
 
 STAMP: Final = emulation.CHECK
 SKEW_MAX_NS: Final = 5_000_000
@@ -30,10 +30,10 @@ NS_PER_MS: Final = 1e6
 
 
 def host_checks(
-    records: Sequence[ClientHostRecord],
+    records: Sequence[RunHostRecord],
     parts: Sequence[HostPart],
     timed_ns: int,
-    server: ClientHostRecord | None = None,
+    server: RunHostRecord | None = None,
 ) -> list[CheckRecord]:
     """The start, the hosts beside each other, and what each host's own checks found."""
     checks = [start_skew(records, timed_ns, server), alike(parts)]
@@ -42,7 +42,7 @@ def host_checks(
     return checks
 
 
-def told_by(part: HostPart, record: ClientHostRecord) -> list[CheckRecord]:
+def told_by(part: HostPart, record: RunHostRecord) -> list[CheckRecord]:
     """What a host's own checks found to be wrong."""
     is_prime = record.facts.get("boot_id") == boot_id()
     return [
@@ -56,7 +56,7 @@ def told_by(part: HostPart, record: ClientHostRecord) -> list[CheckRecord]:
 
 
 def start_skew(
-    records: Sequence[ClientHostRecord], timed_ns: int, server: ClientHostRecord | None = None
+    records: Sequence[RunHostRecord], timed_ns: int, server: RunHostRecord | None = None
 ) -> CheckRecord:
     """Did all begin at the common start, as far as the clocks tell?
 
@@ -71,7 +71,7 @@ def start_skew(
     return found.model_copy(update={"verdict": "unknown", "message": said})
 
 
-def _start_skew(records: Sequence[ClientHostRecord], timed_ns: int) -> CheckRecord:
+def _start_skew(records: Sequence[RunHostRecord], timed_ns: int) -> CheckRecord:
     unknown = [one.name for one in records if one.skew_ns is None]
     if unknown:
         return CheckRecord(
@@ -80,7 +80,7 @@ def _start_skew(records: Sequence[ClientHostRecord], timed_ns: int) -> CheckReco
             message=f"{', '.join(unknown)}: nobody knows when its programs began",
         )
 
-    def most(one: ClientHostRecord) -> int:
+    def most(one: RunHostRecord) -> int:
         assert one.skew_ns is not None
         return abs(one.skew_ns) + one.clock.error_ns
 

@@ -42,12 +42,11 @@ from nfslab.experiment.serving import Serving, ServingHost
 from nfslab.experiment.setup import Point, Setup
 from nfslab.hosts.base import Link
 from nfslab.machine import agent
-from nfslab.machine.availability import Availability
 from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.cpu_times import read_cpu_times
 from nfslab.results.catalogue import RUNS
 from nfslab.results.records import ExperimentRecord
-from nfslab.workloads.base import ByAnother
+from nfslab.workloads.base import StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,18 +202,12 @@ class CommonStart(TimedPart):
         return Met(int(told["at_ns"]), int(told["common_ns"]))
 
 
-class PartOfWorkload(ByAnother):
+class PartOfWorkload(StandIn):
     """The workload, waiting for the other hosts where they have to wait for each other."""
 
     def __init__(self, inner: Workload, prime: Prime) -> None:
-        super().__init__(inner.parameters)
-        self.stand_for(inner)
+        super().__init__(inner)
         self._prime = prime
-
-    @classmethod
-    def available(cls) -> Availability:
-        """It is asked itself."""
-        return Availability(True)
 
     def prepare(self, context: RunContext) -> None:
         """One host makes what is shared, then the others."""

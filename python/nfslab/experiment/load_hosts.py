@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.cluster.settings import ClusterSection
 from nfslab.context import Share
 from nfslab.errors import NfslabError, RunFailed, UsageError
-from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.host_checks import SKEW_MAX_NS
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_point import AskedPoint
 from nfslab.experiment.members import KINDS, members_of
+from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.sections import CLUSTER, Client, Server
 from nfslab.machine.resources import Resources
 from nfslab.offered.hosts import Handed, joined, moved
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab._core import Load
-    from nfslab.experiment.client_hosts import ClientHost
+    from nfslab.experiment.run_hosts import RunHost
     from nfslab.hosts.base import Link
     from nfslab.offered.measuring import Show
 
@@ -79,7 +79,7 @@ def _errors(error: ValueError) -> list[Any]:
 class LoadHosts:
     """Hosts that make points together."""
 
-    def __init__(self, clients: ClientHosts, processes: int, link: Link) -> None:
+    def __init__(self, clients: RunHosts, processes: int, link: Link) -> None:
         self._clients = clients
         self._processes = processes
         self.link = link
@@ -96,7 +96,7 @@ class LoadHosts:
             raise RunFailed(usable.reason, fix=usable.fix)
         with Resources("sfs on hosts") as resources:
             found = members_of(asked, resources)
-            clients = ClientHosts(lambda _: None, lambda: None)
+            clients = RunHosts(lambda _: None, lambda: None)
             try:
                 clients.begin(found.clients, module=MODULE)
                 for host in clients.hosts:
@@ -133,7 +133,7 @@ class LoadHosts:
         clients.forget_said()
         states: dict[str, dict[str, Any]] = {}
 
-        def told(host: ClientHost, state: dict[str, Any]) -> None:
+        def told(host: RunHost, state: dict[str, Any]) -> None:
             states[host.name] = state
             if host is clients.hosts[0]:
                 show(_together(state, list(states.values())))
@@ -178,7 +178,7 @@ def _together(beat: dict[str, Any], states: list[dict[str, Any]]) -> dict[str, A
     return beat | {name: sum(state[name] for state in running) for name in sums}
 
 
-def _handed(host: ClientHost) -> list[Handed]:
+def _handed(host: RunHost) -> list[Handed]:
     """What the processes of a host handed over, on our clock; RunFailed."""
     try:
         parts = [Handed.model_validate(one) for one in host.said["measured"]["parts"]]
@@ -191,7 +191,7 @@ def _handed(host: ClientHost) -> list[Handed]:
         ) from error
 
 
-def _judge(host: ClientHost, handed: list[Handed], start_ns: int, report: dict[str, Any]) -> None:
+def _judge(host: RunHost, handed: list[Handed], start_ns: int, report: dict[str, Any]) -> None:
     """A host that began late makes the point invalid."""
     begins = [one.began_ns - host.before.offset_ns for one in handed if one.began_ns is not None]
     if not begins:

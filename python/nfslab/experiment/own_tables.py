@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab.context import HostPart
-    from nfslab.results.records import ClientHostRecord, EvidenceRecord
+    from nfslab.results.records import EvidenceRecord, RunHostRecord
 
 EVIDENCE = "evidence"
 
 
-def as_host(record: ClientHostRecord) -> HostRecord:
+def as_host(record: RunHostRecord) -> HostRecord:
     """What a run keeps of the host on one of its sides."""
     return HostRecord(**{name: getattr(record, name) for name in HostRecord.model_fields})
 

@@ -18,12 +18,12 @@ from nfslab.experiment.validity import Clocks, validity_checks
 from nfslab.results.records import (
     CatalogueLine,
     CheckRecord,
-    ClientHostRecord,
     HostRecord,
     LoadShape,
     Metric,
     PhaseRecord,
     PlaceRecord,
+    RunHostRecord,
     RunRecord,
 )
 
@@ -53,9 +53,9 @@ class Findings:
     checks: list[CheckRecord] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
     hosts: dict[str, HostRecord] = field(default_factory=dict)
-    client_hosts: list[ClientHostRecord] = field(default_factory=list)
+    client_hosts: list[RunHostRecord] = field(default_factory=list)
     """Several that made the load together."""
-    server_host: ClientHostRecord | None = None
+    server_host: RunHostRecord | None = None
     """Where the servers were, if not on this machine."""
     places_there: dict[str, PlaceRecord] = field(default_factory=dict)
     """Role -> where it was on them, as the first of them told; before those of this machine."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.availability import Availability
-from nfslab.workloads.base import ByAnother, Outcome
+from nfslab.workloads.base import Outcome, StandIn
 
 if TYPE_CHECKING:
     from nfslab.experiment.in_part import Prime
@@ -36,18 +36,12 @@ class ServingHost(LocalHost):
         return self._to_them
 
 
-class Serving(ByAnother):
+class Serving(StandIn):
     """The workload, which others make: here it is waited for."""
 
     def __init__(self, inner: Workload, prime: Prime) -> None:
-        super().__init__(inner.parameters)
-        self.stand_for(inner)
+        super().__init__(inner)
         self._prime = prime
-
-    @classmethod
-    def available(cls) -> Availability:
-        """Nothing of it runs here."""
-        return Availability(True)
 
     def check(self) -> Availability:
         """Nothing of it runs here."""

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.context import HostPart, Share
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
-from nfslab.experiment.client_hosts import ClientHosts
 from nfslab.experiment.execution import RunExecution
 from nfslab.experiment.host_checks import host_checks, told_by
 from nfslab.experiment.host_facts import room
@@ -30,24 +29,24 @@ from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import members_of
 from nfslab.experiment.own_tables import as_host, take_tables
 from nfslab.experiment.provenance import fingerprint, source_commit
+from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.sections import CLUSTER
 from nfslab.experiment.serving import ServingHost
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
-from nfslab.machine.availability import Availability
 from nfslab.results.catalogue import HOSTS, RUNS
-from nfslab.results.records import ClientHostRecord
+from nfslab.results.records import RunHostRecord
 from nfslab.results.setup import machine_digest
-from nfslab.workloads.base import ByAnother, Outcome
+from nfslab.workloads.base import Outcome, StandIn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from nfslab.cluster.base import Cluster
-    from nfslab.experiment.client_hosts import ClientHost
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.plan import PlannedRun
+    from nfslab.experiment.run_hosts import RunHost
     from nfslab.experiment.setup import CollectorSetup, TargetSetup
     from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
@@ -62,18 +61,12 @@ DEATH_WAIT_S: Final = 1.0
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
 
 
-class Spread(ByAnother):
+class Spread(StandIn):
     """The workload, made by agents on several hosts."""
 
     def __init__(self, inner: Workload, execution: SpreadExecution) -> None:
-        super().__init__(inner.parameters)
-        self.stand_for(inner)
+        super().__init__(inner)
         self._execution = execution
-
-    @classmethod
-    def available(cls) -> Availability:
-        """It is asked itself."""
-        return Availability(True)
 
     def prepare(self, context: RunContext) -> None:
         """The workload's own server, here; targets there, and what has to be made on them."""
@@ -114,7 +107,7 @@ class SpreadExecution(RunExecution):
         setups = self.setup.collectors
         self._watching = Watching({n: one for n, one in setups.items() if self._watches_here(one)})
         self._cluster: Cluster | None = None
-        self._clients = ClientHosts(carrying.show_phase, self._check)
+        self._clients = RunHosts(carrying.show_phase, self._check)
         self._names: list[str] = []
         self._emulated = False
         self._start_ns = 0
@@ -157,7 +150,7 @@ class SpreadExecution(RunExecution):
             return False
         return one.side() == "server" or self._whole.has_server
 
-    def _watches_there(self, one: CollectorSetup, host: ClientHost) -> bool:
+    def _watches_there(self, one: CollectorSetup, host: RunHost) -> bool:
         """On a host: its side, and its machine where nobody else of the run watches that."""
         if host.serves:
             return one.side() == "server"
@@ -191,7 +184,7 @@ class SpreadExecution(RunExecution):
         taken = host.said.get("serves", {}).get("taken")
         return taken if isinstance(taken, dict) else {}
 
-    def _let_prepare(self, hosts: Sequence[ClientHost]) -> None:
+    def _let_prepare(self, hosts: Sequence[RunHost]) -> None:
         for host in hosts:
             host.agent.tell("go", gate="prepare")
         self._clients.await_all("at measure", of=hosts)
@@ -216,7 +209,7 @@ class SpreadExecution(RunExecution):
             clients.await_all("measured", of=[clients.serving])
 
     @staticmethod
-    def _on_our_clock(host: ClientHost, name: str) -> int | None:
+    def _on_our_clock(host: RunHost, name: str) -> int | None:
         """Where its timed part began or ended; None: it did not say."""
         at_ns = host.said["measured"].get(name)
         return at_ns - host.before.offset_ns if isinstance(at_ns, int) else None
@@ -306,7 +299,7 @@ class SpreadExecution(RunExecution):
             moved_ns = found.server_host.t0_ns + host.clock.offset_ns - zero_ns
             self._watching.records += take_tables(run, server, host, moved_ns, lambda _: True)
 
-    def _pairs(self, parts: list[HostPart]) -> list[tuple[ClientHost, HostPart]]:
+    def _pairs(self, parts: list[HostPart]) -> list[tuple[RunHost, HostPart]]:
         return list(zip(self._clients.hosts, parts, strict=True))
 
     def _tell_places(self, client: HostPart, server: HostPart | None) -> None:
@@ -319,7 +312,7 @@ class SpreadExecution(RunExecution):
             if there is not None:
                 self.found.places_there[role] = there
 
-    def _record(self, host: ClientHost, part: HostPart) -> ClientHostRecord:
+    def _record(self, host: RunHost, part: HostPart) -> RunHostRecord:
         """What is kept of a host, but for what the workload says of it."""
         from nfslab.results.catalogue import read_provenance
 
@@ -327,7 +320,7 @@ class SpreadExecution(RunExecution):
         began, busy = said.get("began_ns"), said.get("busy")
         started_ns = self._on_our_clock(host, "start_ns")
         facts = {name: host.facts[name] for name in OF_A_HOST if name in host.facts}
-        return ClientHostRecord(
+        return RunHostRecord(
             name=host.name,
             kind=self.setup.server.host if host.serves else self.setup.client.host,
             address=host.member.address,
@@ -353,12 +346,12 @@ class SpreadExecution(RunExecution):
         """A client host's is enough."""
         return self._emulated or super()._is_emulated()
 
-    def _made(self, host: ClientHost) -> dict[str, Any]:
+    def _made(self, host: RunHost) -> dict[str, Any]:
         """Sections of a client host's provenance that only this machine knows."""
         made = {name: dict(section) for name, section in host.member.made.items()}
         return {name: section | {"runs_on": fingerprint()} for name, section in made.items()}
 
-    def _asked(self, number: int | None, host: ClientHost, taken: dict[str, Any]) -> AskedPart:
+    def _asked(self, number: int | None, host: RunHost, taken: dict[str, Any]) -> AskedPart:
         """The part of one host (None: the server's): its own targets and collectors, without what
         is done elsewhere."""
         point, record = self.run.point, self.carrying.record

@@ -114,7 +114,7 @@ class HostRecord(Record):
     """Kernel, addresses."""
 
 
-class ClientHostRecord(HostRecord):
+class RunHostRecord(HostRecord):
     """One of the hosts that made a run together: a client host, or the servers'."""
 
     address: str = ""
@@ -203,9 +203,9 @@ class RunRecord(Record):
     """Role (data, wal, ...) -> where it was."""
     hosts: dict[str, HostRecord] = Field(default_factory=dict)
     """"client", "server" -> where it was; of older runs: this machine."""
-    client_hosts: list[ClientHostRecord] = Field(default_factory=list)
+    client_hosts: list[RunHostRecord] = Field(default_factory=list)
     """Several hosts that made the load together; empty: the client was one."""
-    server_host: ClientHostRecord | None = None
+    server_host: RunHostRecord | None = None
     """Where the servers of these were; None: the machine that nfslab ran on."""
     load: LoadShape | None = None
     """None: not known of this workload."""
@@ -223,7 +223,7 @@ class RunRecord(Record):
     """Programs as started (argv), so that a person can do the same by hand."""
 
     @property
-    def hosts_apart(self) -> list[ClientHostRecord]:
+    def hosts_apart(self) -> list[RunHostRecord]:
         """All that have a part of the run in `hosts/NAME`."""
         return [*self.client_hosts, *([self.server_host] if self.server_host else [])]
 

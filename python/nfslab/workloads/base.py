@@ -363,6 +363,19 @@ class ByAnother(Workload):
         self.inner.finish(context)
 
 
+class StandIn(ByAnother):
+    """Another workload, whose load others make or wait for: it is asked itself whether it can."""
+
+    def __init__(self, inner: Workload) -> None:
+        super().__init__(inner.parameters)
+        self.stand_for(inner)
+
+    @classmethod
+    def available(cls) -> Availability:
+        """See `check`."""
+        return Availability(True)
+
+
 class OwnCommand(Workload):
     """A workload that is a command of ours, in a process of its own.
 

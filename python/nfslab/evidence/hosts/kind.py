@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from nfslab.display.sections import Shown
     from nfslab.evidence.base import Found, RunFacts, SealedRun
-    from nfslab.results.records import ClientHostRecord
+    from nfslab.results.records import RunHostRecord
 
 SLOWER: Final = 1.25
 LATER_NS: Final = 1_000_000
@@ -106,7 +106,7 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
         )
 
 
-def _facts(record: ClientHostRecord) -> HostFacts:
+def _facts(record: RunHostRecord) -> HostFacts:
     clock = record.clock
     names = HostFacts.model_fields.keys() - {"error_ns", "offset_ns", "kernel"}
     known = {name: getattr(record, name) for name in names}

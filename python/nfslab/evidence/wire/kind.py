@@ -39,6 +39,10 @@ INTRO: Final = (
     "the same byte at the other; what a host does is at the host. Clocks that are off move time "
     "from one way to the other, and leave both together as they are."
 )
+SEE: Final = (
+    "See that both ends saw the same packets (interface, filter), and that nothing between them "
+    "changes addresses."
+)
 SHARE_LEAST: Final = 0.9
 """Of the calls, to say what the network took of all."""
 CONTRADICTED: Final = (
@@ -78,7 +82,7 @@ class WireEvidence(EvidenceKind[WireFacts]):
         rows = list(_rows(found))
         sentences = [said for row in rows if row.name == ALL and (said := _said(row))]
         problems = [
-            f"{run.label}, {host.host}: no call is in both captures."
+            f"{run.label}, {host.host}: no call is in both captures. {SEE}"
             for run in found.runs
             for host in run.facts.hosts
             if not host.rows

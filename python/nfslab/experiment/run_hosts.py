@@ -35,7 +35,7 @@ MEET_S: Final = 0.1
 
 
 @dataclass(slots=True)
-class ClientHost:
+class RunHost:
     """One of them."""
 
     member: Member
@@ -86,23 +86,23 @@ class ClientHost:
         return (self.after.offset_ns - self.before.offset_ns) / span_s / 1e3
 
 
-class ClientHosts:
+class RunHosts:
     """All of them, in the order of their names; `end` whatever happened."""
 
     def __init__(self, show: Callable[[str], None], check: Callable[[], object]) -> None:
         """`show` tells a person how far they are; `check` raises to give the run up."""
-        self.hosts: list[ClientHost] = []
+        self.hosts: list[RunHost] = []
         """Those that make the load."""
-        self.serving: ClientHost | None = None
+        self.serving: RunHost | None = None
         """The server's; None: this machine."""
         self._show = show
         self._check = check
-        self.told: Callable[[ClientHost, dict[str, Any]], object] = lambda _host, _state: None
+        self.told: Callable[[RunHost, dict[str, Any]], object] = lambda _host, _state: None
         """Called with what a host says of how far it is."""
-        self._heard: queue.SimpleQueue[tuple[ClientHost, dict[str, Any]]] = queue.SimpleQueue()
+        self._heard: queue.SimpleQueue[tuple[RunHost, dict[str, Any]]] = queue.SimpleQueue()
 
     @property
-    def all(self) -> list[ClientHost]:
+    def all(self) -> list[RunHost]:
         """Each with an agent, the server's behind the others."""
         return [*self.hosts, *([self.serving] if self.serving else [])]
 
@@ -111,15 +111,15 @@ class ClientHosts:
     ) -> None:
         """An agent on each, until each is ready; RunFailed."""
         for member in clients:
-            self.hosts.append(self._begun(ClientHost(member, member.begin(module))))
+            self.hosts.append(self._begun(RunHost(member, member.begin(module))))
         if server is not None:
-            self.serving = self._begun(ClientHost(server, server.begin(module), serves=True))
+            self.serving = self._begun(RunHost(server, server.begin(module), serves=True))
         self.await_all("ready", "ready_s")
         for host in self.all:
             told = host.said["ready"].get("facts")
             host.facts = told if isinstance(told, dict) else {}
 
-    def _begun(self, host: ClientHost) -> ClientHost:
+    def _begun(self, host: RunHost) -> RunHost:
         """The same, and what it says is heard."""
         threading.Thread(target=self._listen, args=(host,), daemon=True).start()
         return host
@@ -138,7 +138,7 @@ class ClientHosts:
         self,
         event: str,
         wait: Literal["ready_s", "busy_s", "load_s"] = "busy_s",
-        of: Sequence[ClientHost] | None = None,
+        of: Sequence[RunHost] | None = None,
     ) -> None:
         """Until each (or each of those) has said this; RunFailed names the one that does not.
 
@@ -229,14 +229,14 @@ class ClientHosts:
         self.hosts.clear()
         self.serving = None
 
-    def _listen(self, host: ClientHost) -> None:
+    def _listen(self, host: RunHost) -> None:
         while True:
             for said in host.agent.events(1.0):
                 self._heard.put((host, said))
                 if said.get("event") in ("ended", "lost"):
                     return
 
-    def _hear(self, host: ClientHost, said: dict[str, Any]) -> None:
+    def _hear(self, host: RunHost, said: dict[str, Any]) -> None:
         """One event; RunFailed for one that ends the run."""
         now = time.monotonic()
         host.silence_s = max(host.silence_s, now - host.seen)
@@ -263,18 +263,18 @@ class ClientHosts:
             case {"event": str(name)}:
                 host.said[name] = said
 
-    def _require_life(self, host: ClientHost, silence_s: float) -> None:
+    def _require_life(self, host: RunHost, silence_s: float) -> None:
         silent_s = time.monotonic() - host.seen
         if not host.is_over and silent_s > silence_s:
             host.silence_s = max(host.silence_s, silent_s)
             raise lost(host.said_as, f"it gave no sign of life for {silent_s:.1f} s")
 
     @staticmethod
-    def _failed(host: ClientHost, what: str, why: str = "", fix: str = "") -> RunFailed:
+    def _failed(host: RunHost, what: str, why: str = "", fix: str = "") -> RunFailed:
         return RunFailed(f"{host.said_as}: {what}", why=why, fix=fix)
 
 
-def _ended(host: ClientHost) -> None:
+def _ended(host: RunHost) -> None:
     """One that cannot be ended is no reason to leave the others."""
     with contextlib.suppress(NfslabError, OSError):
         host.agent.end()
