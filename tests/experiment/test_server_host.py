@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cluster.here import AgentHere
+from nfslab.cluster.base import Clocks
+from nfslab.cluster.here import AgentHere, MemberHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import UsageError
 from nfslab.evidence.base import SealedRun
@@ -181,6 +182,29 @@ def test_a_clock_that_is_not_what_it_was_said_to_be_is_found_out(
     assert found is not None
     (host,) = found.hosts
     assert host.contradicted_ns == pytest.approx(900_000_000, abs=60_000_000)
+
+
+@needs_namespaces
+def test_a_clock_that_went_meanwhile_is_less_sure_by_as_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server's clock is said to have gone 3 ms from the first comparison to the second."""
+    asked: list[str] = []
+
+    def clocks(member: MemberHere) -> Clocks:
+        asked.append(member.name)
+        went_ns = 3_000_000 * (member.name == "filer" and asked.count("filer") > 1)
+        clock = ClockRecord(offset_ns=-went_ns, error_ns=5)
+        return Clocks(clock, clock)
+
+    monkeypatch.setattr(MemberHere, "clocks", clocks)
+    record, sealed = made(captured(tmp_path, 1))
+    require_measured(record)
+    assert record.hosts["server"].clock.error_ns == 3_000_005
+    assert record.hosts["client"].clock.error_ns == 5
+    found = WireEvidence().facts(SealedRun(sealed, record))
+    assert found is not None
+    assert found.hosts[0].error_ns > 3_000_000
 
 
 def test_a_taken_table_is_on_the_clock_of_the_runs_client(tmp_path: Path) -> None:

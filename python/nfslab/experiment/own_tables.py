@@ -26,7 +26,9 @@ EVIDENCE = "evidence"
 
 def as_host(record: RunHostRecord) -> HostRecord:
     """What a run keeps of the host on one of its sides."""
-    return HostRecord(**{name: getattr(record, name) for name in HostRecord.model_fields})
+    return HostRecord(
+        name=record.name, kind=record.kind, clock=record.clock_meanwhile, facts=record.facts
+    )
 
 
 def take_tables(

@@ -144,6 +144,13 @@ class RunHostRecord(HostRecord):
     """The same as it was to be."""
     mean_latency_ns: float | None = None
 
+    @property
+    def clock_meanwhile(self) -> ClockRecord:
+        """As it stood between both comparisons: as before, wrong by as much more as it went."""
+        went_ns = abs(self.clock_after.offset_ns - self.clock.offset_ns)
+        clock = self.clock
+        return ClockRecord(offset_ns=clock.offset_ns, error_ns=clock.error_ns + went_ns)
+
 
 class LoadShape(Record):
     """How a workload offers its load."""

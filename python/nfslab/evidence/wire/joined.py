@@ -6,8 +6,9 @@
 
 Rows belong together by the client's address and port and the transaction id. Each capture's times
 come from its host's wall clock, compared with its monotonic clock when the capture began; the
-hosts' monotonic clocks were compared before the timed part. All that may be wrong is in `error_ns`:
-it moves time from one way to the other. The two ways together do not depend on it.
+hosts' monotonic clocks were compared before the timed part and behind it, and how far they went
+meanwhile counts as error. All that may be wrong is in `error_ns`: it moves time from one way to the
+other. The two ways together do not depend on it.
 
 A way that is below zero by more than `error_ns` says that clocks are not what they were said to be:
 then no way by itself is told (`contradicted`).
@@ -120,7 +121,7 @@ def _seen_by_clients(run: SealedRun) -> Iterator[tuple[HostRecord, pa.Table, int
             calls = read_evidence(part, CLIENT_TABLE, COLUMNS)
             t_ns = pc.add(calls["t_ns"], one.t0_ns)
             calls = calls.set_column(calls.column_names.index("t_ns"), "t_ns", t_ns)
-            yield HostRecord(name=one.name), calls, error_ns + one.clock.error_ns
+            yield HostRecord(name=one.name), calls, error_ns + one.clock_meanwhile.error_ns
 
 
 def _error_ns(record: RunRecord, collector: str) -> int:
