@@ -89,6 +89,26 @@ def test_kinds_classes_and_the_edge_of_the_search(tmp_path: Path) -> None:
     assert any("2 x wrong_bytes" in note for note in section.notes)
 
 
+def test_what_did_not_last_is_not_said_to_have_conformed(tmp_path: Path) -> None:
+    """71 did for a step and not for as long as the timed part, which had 67."""
+    steps = [
+        step(50, 50, "good"),
+        step(100, 20, "bad"),
+        step(71, 68, "good"),
+        step(71, 40, "bad"),
+        step(67, 66, "good"),
+        step(67, 66, "good", False),
+    ]
+    kind = WebEvidence()
+    run = run_with(tmp_path / "one", steps, [])
+    facts = kind.facts(run)
+    assert facts is not None
+    section = kind.section(found_of({"local": [(run, facts)]}))
+    assert section is not None
+    (said,) = section.sentences
+    assert "of 67 connections 66 conformed, enough; of 71 only 40 did" in said
+
+
 def test_without_lines_there_is_no_table_of_connections(tmp_path: Path) -> None:
     kind = WebEvidence()
     run = run_with(tmp_path / "one", [], [])

@@ -211,10 +211,15 @@ def _steps_table(found: Found[WebFacts]) -> Table:
 
 
 def _edge(run: RunFacts[WebFacts]) -> str:
-    """What a search found, between which two numbers; empty without one."""
+    """What a search found, between which two numbers; empty without one.
+
+    A number that conformed for a short step may not have for a longer one: the timed part has the
+    one that was found.
+    """
     tried = [step for step in run.facts.steps if step.searched]
-    bad = [step for step in tried if step.verdict == "bad"]
-    below = [step for step in tried if step.verdict == "good"]
+    found = next((step.connections for step in run.facts.steps if not step.searched), 0)
+    bad = [step for step in tried if step.verdict == "bad" and step.connections > found]
+    below = [step for step in tried if step.verdict == "good" and step.connections <= found]
     if not bad or not below:
         return ""
     most = max(below, key=lambda step: step.connections)
