@@ -17,6 +17,9 @@ from nfslab.machine.resources import Resources
 from tests.machine import needs
 
 LIMIT_BYTES = 48 << 20
+FORCED_BYTES = 1 << 20
+"""What the kernel may charge above the limit: "under certain circumstances, the usage may go
+over the limit temporarily" (memory.max in cgroup-v2.rst). A page was seen."""
 TOUCH = "import sys; held = bytearray(int(sys.argv[1])); print(len(held))"
 READ = "import sys\nwith open(sys.argv[1], 'rb') as f:\n    while f.read(1 << 20): pass"
 
@@ -43,7 +46,7 @@ def test_who_takes_more_is_killed_and_it_is_seen(resources: Resources) -> None:
     assert int(small.stdout) == LIMIT_BYTES // 4
     assert group.events()["oom_kill"] == 0
     peak = group.peak_bytes()
-    assert peak is None or LIMIT_BYTES // 4 <= peak <= LIMIT_BYTES
+    assert peak is None or LIMIT_BYTES // 4 <= peak <= LIMIT_BYTES + FORCED_BYTES
     with pytest.raises(RunFailed, match="SIGKILL"):
         inside.run([*argv, str(LIMIT_BYTES * 2)], resources=resources, timeout_s=60)
     assert group.events()["oom_kill"] >= 1
@@ -65,7 +68,8 @@ def test_page_cache_counts_and_nobody_is_killed_for_it(resources: Resources, scr
     assert group.events()["oom_kill"] == 0
     used = group.peak_bytes()
     assert used is not None
-    assert LIMIT_BYTES // 2 < used <= LIMIT_BYTES, "the cache filled the limit, not more"
+    most = LIMIT_BYTES + FORCED_BYTES
+    assert LIMIT_BYTES // 2 < used <= most, "the cache filled the limit, not more"
 
 
 @needs.memory_limit

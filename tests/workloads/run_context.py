@@ -148,7 +148,8 @@ def run_of(
             left = resources.close()
             for path in made:
                 shutil.rmtree(path, ignore_errors=True)
-        assert left == [], "finish left something behind"
+    # Not in `finally`: what failed before is the cause to be told.
+    assert left == [], "finish left something behind"
 
 
 @contextmanager
