@@ -279,7 +279,8 @@ fn is_thread(thread: &ThreadReport) -> bool {
         thread.voluntary_switches,
         thread.involuntary_switches,
     ];
-    total(times.iter().chain(&counts)).is_some() && thread.cpu_share.is_finite()
+    let share = thread.cpu_ns as f64 / thread.window_ns.max(1) as f64;
+    total(times.iter().chain(&counts)).is_some() && (thread.cpu_share - share).abs() < 1e-9
 }
 
 impl Tally {

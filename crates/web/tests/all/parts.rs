@@ -277,12 +277,44 @@ fn small() -> Vec<(String, i64)> {
     texts(&parts(&load(server.address(), mode, only_files), 2))
 }
 
-/// The first number behind a text, one larger.
-fn one_more(text: &str, behind: &str) -> String {
+/// The first number behind a text.
+fn number(text: &str, behind: &str) -> std::ops::Range<usize> {
     let from = text.find(behind).unwrap() + behind.len();
-    let digits = text[from..].bytes().take_while(u8::is_ascii_digit).count();
-    let number: u64 = text[from..from + digits].parse().unwrap();
-    format!("{}{}{}", &text[..from], number + 1, &text[from + digits..])
+    let is_part = |byte: &u8| byte.is_ascii_digit() || b".e-".contains(byte);
+    from..from + text.bytes().skip(from).take_while(is_part).count()
+}
+
+/// The same text with another one there.
+fn with(text: &str, behind: &str, is: &str) -> String {
+    let mut changed = text.to_owned();
+    changed.replace_range(number(text, behind), is);
+    changed
+}
+
+fn one_more(text: &str, behind: &str) -> String {
+    let was: u64 = text[number(text, behind)].parse().unwrap();
+    with(text, behind, &(was + 1).to_string())
+}
+
+#[test]
+fn a_process_that_was_itself_the_limit_is_named() {
+    let mut parts = small();
+    let window = &parts[1].0[number(&parts[1].0, "\"window_ns\":")];
+    let busy = with(&parts[1].0, "\"cpu_ns\":", window);
+    parts[1].0 = busy.clone();
+    assert!(merge(&parts).is_err(), "its share is another one");
+    parts[1].0 = with(&busy, "\"cpu_share\":", "1.0");
+    let report = merge(&parts).unwrap();
+    let named = "generator process 2 of 2: generator thread 0 used 100 % of a core";
+    let of_second = |reason: &&web::load::Reason| reason.text.starts_with(named);
+    assert_eq!(
+        report.reasons.iter().filter(of_second).count(),
+        1,
+        "{:?}",
+        report.reasons
+    );
+    assert!(!report.valid);
+    assert_eq!(report.processes[1].reasons[0].kind, "generator_cpu");
 }
 
 #[test]
