@@ -37,11 +37,13 @@ __all__ = [
     "check_web_posts",
     "classify_paths",
     "join_parts",
+    "merge_web_parts",
     "part_findings",
     "program_image",
     "read_part",
     "run_files",
     "run_web_load",
+    "run_web_part",
     "shim_path",
     "syscalls_grants",
     "tcp_connections",
@@ -61,7 +63,7 @@ class CoreError(Exception):
     "empty", "not_a_capture", "link_type", "compression", "window", "interrupted"; of the NFS client and
     server: "closed", "in_use", "portmapper"; of the load: "file_set", "silent", "cancelled"; of
     watching system calls: "left_out", "permission", "btf", "lockdown", "bpf", "tracefs", "gone"; of the
-    web load: "open_files"."""
+    web load: "open_files", "parts"."""
     what: str
     why: str
     """Empty when unknown."""
@@ -338,7 +340,7 @@ def check_web_posts(log: Path | str, posts_json: str) -> str:
 
 def run_web_load(
     config_json: str,
-    begin: Callable[[], int] | None = None,
+    begin: Callable[[], int | None] | None = None,
     progress: Callable[[str], object] | None = None,
 ) -> str:
     """Put a load on a web server that has the file set, and return the report; both are JSON.
@@ -369,11 +371,13 @@ def run_web_load(
         threads: int = 1          1 to 64, connections and rate are divided among them
         process: int = 0          number of this process, for ids of POSTs: writer = process * 256 +
                                   thread
+        part: {index: int = 0, of: int = 1}   which of several processes that make the load together:
+                                  connections, rate and backlog are those of all of them
         seed: int = 1
         series_interval_s: float = 0.1
 
     `begin` is asked when the threads stand ready: `time.monotonic_ns()` of the load's start (the
-    warm-up's); it is an error if that is past. Without it: in 20 ms. `progress` gets JSON {"stage":
+    warm-up's); it is an error if that is past. Without it, or None: in 20 ms. `progress` gets JSON {"stage":
     "load", phase: "warm_up" | "measure" | "drain", elapsed_ns, total_ns, done, failed} ten times a
     second; False stops the load (its report says so), an exception too, and is raised.
 
@@ -390,6 +394,7 @@ def run_web_load(
         flags: ["debug_build"] or []
         ended: "complete" | "stopped"
         start_monotonic_ns, start_realtime_ns, window_start_ns, window_end_ns, end_ns: int
+        began_ns: int                         when the last thread was there to begin
         requests: {
           offered_per_s: float | null         open only, and so are the next two
           planned, skipped: int
@@ -418,6 +423,8 @@ def run_web_load(
         open_files: {needed, soft_before, soft, hard}   null: without limit
         series: {start_ns, interval_ns, done: [int], done_bytes: [int] (bodies),
                  received_interval_ns, received_bytes: [int]}   from the load's start on
+        processes: [{process, connections, done, failed, mean_ns | null, reasons}]   of
+                                              `merge_web_parts` only
         FIGURES = {done, bytes (bodies), last_byte, first_byte: HISTOGRAM}   from the planned instant
         HISTOGRAM as in `run_files`
         FAULT = "connect_refused" | "connect_failed" | "reset" | "closed_early" | "timeout" |
@@ -427,6 +434,23 @@ def run_web_load(
     On a line, bytes that were read arrive when the line has carried them: a reply's last byte, and so
     the next request, come then. Redirects are "bad_status"; nothing is sent again. Requests:
     crates/web/src/page.rs.
+    """
+
+def run_web_part(
+    config_json: str,
+    begin: Callable[[], int | None],
+    progress: Callable[[str], object] | None = None,
+) -> tuple[str, str]:
+    """As `run_web_load`, of one process of those that make a load (`part`): the report of its part,
+    and what it measured for `merge_web_parts`, whole histograms and a bit for each file among it."""
+
+def merge_web_parts(parts: Sequence[tuple[str, int]]) -> str:
+    """The report of the load that several processes made, as exact as that of one.
+
+    `parts`: of each of them in the order of their `part.index` what `run_web_part` gave, and by how
+    many nanoseconds its clock is ahead of the one that the report's instants are of. A process that
+    was itself the limit is a reason of the whole: "generator process I of N: ...". CoreError: "parts"
+    (one cannot be read, is missing, or is of another load), "config", "internal".
     """
 
 @type_check_only
@@ -457,6 +481,7 @@ class WebServer:
     Configuration (unknown keys are errors; the first two are required)::
 
         listen: str               "IP:port", port 0: any free one
+        allow: [str] = []         IPs that may connect, the others' connections are closed; none: anybody
         root: str                 document root; files by path, GET and HEAD; neither `..` nor a
                                   symbolic link leads out of it (404); percent signs stand for themselves
         post_log: str | null = null       where POSTs are recorded, appended to; without it: 404

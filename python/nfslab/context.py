@@ -112,6 +112,8 @@ class Met:
     """On the monotonic clock of this host."""
     common_ns: int
     """The same instant on the clock on which the run is put together."""
+    said: tuple[Any, ...]
+    """What each of them said, in the order of the hosts."""
 
 
 class TimedPart:
@@ -178,13 +180,14 @@ class TimedPart:
         while (left_ns := at_ns - self._clock()) > 0:
             time.sleep(left_ns / 1e9)
 
-    def meet(self, gate: str) -> Met:
-        """Wait, within the block, until the programs of all client hosts are at this gate.
+    def meet(self, gate: str, said: Any = None) -> Met:
+        """Wait until the programs of all client hosts are at this gate, in the block or before it.
 
-        For a load of several phases, which have to begin together to add up.
+        For a load of several phases, which have to begin together to add up. What each host says, a
+        little JSON, all of them hear: so they decide alike what comes next.
         """
         now_ns = self._clock()
-        return Met(now_ns, now_ns)
+        return Met(now_ns, now_ns, (said,))
 
     def began(self, at_ns: int) -> None:
         """When its programs really began; of several, the last."""

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-pub use measure::schedule::Arrivals;
+pub use measure::schedule::{Arrivals, Share as Part};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;
@@ -194,22 +194,6 @@ pub enum Think {
     Constant,
     /// None: as fast as the answers come; the offered load only sizes the file set.
     Saturated,
-}
-
-/// One of several processes that share a load and its file set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Part {
-    /// From 0.
-    pub index: u32,
-    /// How many there are.
-    pub of: u32,
-}
-
-impl Default for Part {
-    fn default() -> Self {
-        Part { index: 0, of: 1 }
-    }
 }
 
 /// Ids of AUTH_SYS.

@@ -115,6 +115,8 @@ impl LatencyHistogram {
         if other.count() > room {
             return Err(HistogramError::Full);
         }
+        let sum_squares = self.sum_squares.checked_add(other.sum_squares);
+        let sum_squares = sum_squares.ok_or(HistogramError::Full)?;
         self.buckets
             .add(&other.buckets)
             .map_err(|_| HistogramError::Full)?;
@@ -123,7 +125,7 @@ impl LatencyHistogram {
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.sum_ns += other.sum_ns;
-        self.sum_squares += other.sum_squares;
+        self.sum_squares = sum_squares;
         self.exact &= other.exact;
         Ok(())
     }
@@ -309,31 +311,48 @@ impl LatencyHistogram {
             field,
             value: value.to_string(),
         };
-        if parts.exact && self.count() > 0 {
-            // Extremes lie in the first and the last bucket, the sum between those of its edges.
-            let (mut low, mut high) = (0_u128, 0_u128);
-            for (lowest, highest, count) in self.buckets() {
-                low += u128::from(lowest) * u128::from(count);
-                high += u128::from(highest) * u128::from(count);
-            }
-            let same = |one, other| self.buckets.equivalent(one, other);
-            if !same(parts.min_ns, self.buckets.min()) {
-                return Err(wrong("min_ns", u128::from(parts.min_ns)));
-            }
-            if !same(parts.max_ns, self.buckets.max()) {
-                return Err(wrong("max_ns", u128::from(parts.max_ns)));
-            }
-            if !(low..=high).contains(&parts.sum_ns) {
-                return Err(wrong("sum_ns", parts.sum_ns));
-            }
+        (self.below, self.above) = (parts.below, parts.above);
+        if !parts.exact {
+            return Ok(self);
         }
-        self.below = parts.below;
-        self.above = parts.above;
-        self.min_ns = parts.min_ns;
-        self.max_ns = parts.max_ns;
-        self.sum_ns = parts.sum_ns;
-        self.sum_squares = parts.sum_squares;
-        self.exact = parts.exact;
+        // Extremes lie in the first and the last bucket, sums between those of its edges.
+        let (mut sums, mut squares) = ((0_u128, 0_u128), (0_u128, 0_u128));
+        for (lowest, highest, count) in self.buckets() {
+            let [lowest, highest, count] = [lowest, highest, count].map(u128::from);
+            sums = (sums.0 + lowest * count, sums.1 + highest * count);
+            let more = |to: u128, edge: u128| (edge * edge).checked_mul(count)?.checked_add(to);
+            squares = more(squares.0, lowest)
+                .zip(more(squares.1, highest))
+                .ok_or(HistogramError::Full)?;
+        }
+        let same = |one, other| self.buckets.equivalent(one, other);
+        let (lowest, highest) = match self.count() {
+            0 => (parts.min_ns == u64::MAX, parts.max_ns == 0),
+            _ => (
+                same(parts.min_ns, self.buckets.min()),
+                same(parts.max_ns, self.buckets.max()),
+            ),
+        };
+        if !lowest {
+            return Err(wrong("min_ns", u128::from(parts.min_ns)));
+        }
+        if !highest {
+            return Err(wrong("max_ns", u128::from(parts.max_ns)));
+        }
+        if !(sums.0..=sums.1).contains(&parts.sum_ns) {
+            return Err(wrong("sum_ns", parts.sum_ns));
+        }
+        // No variance is below 0.
+        let count = u128::from(self.count());
+        let spread = count.checked_mul(parts.sum_squares);
+        let spread = spread.zip(parts.sum_ns.checked_mul(parts.sum_ns));
+        let is_less = spread.is_some_and(|(squares, square)| squares < square);
+        if is_less || !(squares.0..=squares.1).contains(&parts.sum_squares) {
+            return Err(wrong("sum_squares", parts.sum_squares));
+        }
+        (self.min_ns, self.max_ns) = (parts.min_ns, parts.max_ns);
+        (self.sum_ns, self.sum_squares) = (parts.sum_ns, parts.sum_squares);
+        self.exact = true;
         Ok(self)
     }
 }

@@ -19,8 +19,9 @@ pub enum Arrivals {
     Uniform,
 }
 
-/// One of the threads that share a load.
-#[derive(Debug, Clone, Copy)]
+/// One of the threads, or of the processes, that share a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Share {
     /// From 0.
     pub index: u32,
@@ -28,7 +29,30 @@ pub struct Share {
     pub of: u32,
 }
 
+impl Default for Share {
+    /// All of it.
+    fn default() -> Self {
+        Share { index: 0, of: 1 }
+    }
+}
+
 impl Share {
+    /// That of one of `threads` in each of these.
+    #[must_use]
+    pub const fn thread(self, index: u32, threads: u32) -> Self {
+        Share {
+            index: self.index * threads + index,
+            of: self.of * threads,
+        }
+    }
+
+    /// The number of its first one, where all things are numbered from 0.
+    #[must_use]
+    pub const fn first(self, all: u32) -> u32 {
+        let more = all % self.of;
+        self.index * (all / self.of) + if self.index < more { self.index } else { more }
+    }
+
     /// This one's part of a number of things.
     #[must_use]
     pub const fn part(self, all: u32) -> u32 {

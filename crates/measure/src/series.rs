@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Most buckets a series keeps: 100 ms intervals for almost two hours, 256 KiB.
 pub const MAX_BUCKETS: usize = 1 << 16;
+/// Most bytes, or operations, of a series of another process: those of a thousand can be added.
+const MAX_SENT: u64 = 1 << 53;
 
 /// What completed within one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +22,7 @@ pub struct Bucket {
 
 /// Bytes and operations per interval since a start instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Sent", try_from = "Sent")]
 pub struct Series {
     start_ns: u64,
     interval_ns: u64,
@@ -149,6 +152,56 @@ impl Series {
     }
 }
 
+/// A series on its way from one process to another.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    start_ns: u64,
+    interval_ns: u64,
+    doublings: u32,
+    buckets: Vec<Bucket>,
+}
+
+impl From<Series> for Sent {
+    fn from(mut series: Series) -> Self {
+        series.flush();
+        Sent {
+            start_ns: series.start_ns,
+            interval_ns: series.interval_ns,
+            doublings: series.doublings,
+            buckets: series.buckets,
+        }
+    }
+}
+
+impl TryFrom<Sent> for Series {
+    type Error = &'static str;
+
+    /// Refuses what no series is, or what could not be added up.
+    fn try_from(sent: Sent) -> Result<Self, Self::Error> {
+        let width = 1_u64.checked_shl(sent.doublings).unwrap_or(0);
+        if sent.interval_ns == 0 || width == 0 || !sent.interval_ns.is_multiple_of(width) {
+            return Err("a series whose interval was never doubled so often");
+        }
+        if sent.buckets.len() > MAX_BUCKETS {
+            return Err("a series of too many buckets");
+        }
+        let add = |(bytes, operations): (u64, u64), bucket: &Bucket| {
+            let bytes = bucket.bytes.checked_add(bytes)?;
+            Some((bytes, bucket.operations.checked_add(operations)?))
+        };
+        match sent.buckets.iter().try_fold((0, 0), add) {
+            Some((bytes, operations)) if bytes.max(operations) <= MAX_SENT => {}
+            _ => return Err("a series that counts more than there can be"),
+        }
+        let mut series = Series::new(sent.start_ns, sent.interval_ns);
+        series.doublings = sent.doublings;
+        series.buckets = sent.buckets;
+        // The next record finds its bucket anew.
+        series.open_until_ns = 0;
+        Ok(series)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,6 +243,32 @@ mod tests {
         short.add(long);
         assert_eq!(short.interval_ns(), 40);
         assert_eq!(pairs(short), [(2, 2), (0, 0), (7, 1)]);
+    }
+
+    #[test]
+    fn a_series_is_the_same_after_a_way_through_json() {
+        let mut series = Series::with_limit(5, 10, 4);
+        for now in [5, 44, 75, 95] {
+            series.record(now, 3);
+        }
+        let text = serde_json::to_string(&series).unwrap();
+        let mut sent: Series = serde_json::from_str(&text).unwrap();
+        assert_eq!((sent.interval_ns(), sent.doublings()), (40, 2));
+        let mut other = Series::new(5, 10);
+        other.record(15, 4);
+        sent.add(other);
+        sent.record(90, 1);
+        assert_eq!(pairs(sent), [(10, 3), (3, 1), (4, 2)]);
+        for (was, is) in [
+            ("\"doublings\":2", "\"doublings\":4"),
+            ("\"doublings\":2", "\"doublings\":4000000000"),
+            ("\"interval_ns\":40", "\"interval_ns\":0"),
+            ("\"bytes\":3", "\"bytes\":18446744073709551615"),
+        ] {
+            assert!(text.contains(was), "{text}");
+            let read = serde_json::from_str::<Series>(&text.replace(was, is));
+            assert!(read.is_err(), "{is}");
+        }
     }
 
     #[test]

@@ -100,6 +100,8 @@ mod tests {
             ("\"min_ns\":5000", "\"min_ns\":900"),
             ("\"max_ns\":5000", "\"max_ns\":7000"),
             ("\"sum_ns\":5000", "\"sum_ns\":90000"),
+            ("\"sum_squares\":25000000", "\"sum_squares\":24999999"),
+            ("\"sum_squares\":25000000", "\"sum_squares\":9000000000"),
         ] {
             assert!(text.contains(was));
             let changed = text.replace(was, is);
@@ -108,5 +110,9 @@ mod tests {
                 "{is}"
             );
         }
+        let empty = serde_json::to_string(&LatencyHistogram::new().unwrap()).unwrap();
+        assert!(serde_json::from_str::<LatencyHistogram>(&empty).is_ok());
+        let changed = empty.replace("\"sum_ns\":0", "\"sum_ns\":1");
+        assert!(serde_json::from_str::<LatencyHistogram>(&changed).is_err());
     }
 }

@@ -73,8 +73,8 @@ mod _core {
     use super::wait_watch::{WaitWatch, program_image};
     #[pymodule_export]
     use super::web::{
-        WebServer, check_web_files, check_web_posts, run_web_load, web_directories, web_tables,
-        write_web_files,
+        WebServer, check_web_files, check_web_posts, merge_web_parts, run_web_load, run_web_part,
+        web_directories, web_tables, write_web_files,
     };
 
     /// Version of the plan and of the report of `Load`.

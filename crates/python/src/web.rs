@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ::web::fileset::{self, StoreConfig};
-use ::web::load::{LoadConfig, Mix, Report, WriterReport, check_post_log};
+use ::web::load::{LoadConfig, Mix, Report, WriterReport, check_post_log, merge, run_part};
 use ::web::page::Kind;
 use ::web::server::{ServerConfig, WebServer as Running};
 use ::web::{Observer, Progress, WebError};
@@ -48,8 +48,8 @@ impl Observer for PythonObserver {
         let Some(begin) = &self.begin else {
             return Ok(None);
         };
-        let asked = Python::attach(|py| begin.call0(py)?.extract::<u64>(py));
-        asked.map(Some).map_err(|error| {
+        let asked = Python::attach(|py| begin.call0(py)?.extract(py));
+        asked.map_err(|error| {
             self.progress.raised = Some(error);
             WebError::Cancelled
         })
@@ -111,13 +111,38 @@ pub fn run_web_load(
     let mut observer = PythonObserver::new(progress, begin);
     let result = py.detach(|| ::web::load::run(config, &mut observer));
     let report = observer.outcome(py, result)?;
-    to_json(
-        py,
-        &Document {
-            build: build::facts(),
-            report: &report,
-        },
-    )
+    document(py, &report)
+}
+
+/// Puts one process's part of a load on a web server; what it returns is for `merge_web_parts`.
+#[pyfunction]
+#[pyo3(signature = (config_json, begin, progress = None))]
+pub fn run_web_part(
+    py: Python<'_>,
+    config_json: &str,
+    begin: Py<PyAny>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, String)> {
+    let config: LoadConfig = from_json(py, config_json)?;
+    let mut observer = PythonObserver::new(progress, Some(begin));
+    let result = py.detach(|| -> Result<_, WebError> {
+        let sums = run_part(config, &mut observer)?;
+        Ok((sums.clone().report()?, sums))
+    });
+    let (report, sums) = observer.outcome(py, result)?;
+    Ok((document(py, &report)?, to_json(py, &sums)?))
+}
+
+/// The report of the load that several processes made.
+#[pyfunction]
+pub fn merge_web_parts(py: Python<'_>, parts: Vec<(String, i64)>) -> PyResult<String> {
+    let merged = py.detach(|| merge(&parts));
+    document(py, &merged.map_err(|error| to_python(py, &error))?)
+}
+
+fn document(py: Python<'_>, report: &Report) -> PyResult<String> {
+    let build = build::facts();
+    to_json(py, &Document { build, report })
 }
 
 /// Compares a log of POSTs with what generators report.

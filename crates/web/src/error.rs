@@ -79,6 +79,9 @@ pub enum WebError {
         /// Why not.
         why: String,
     },
+    /// What processes of a load handed over cannot be put together.
+    #[error("{0}")]
+    Parts(String),
     /// A histogram could not be made, added up or written.
     #[error("latencies cannot be summed up: {0}")]
     Histogram(#[from] measure::HistogramError),
@@ -120,6 +123,7 @@ impl WebError {
             WebError::Space { .. } => "space",
             WebError::OpenFiles { .. } => "open_files",
             WebError::Cancelled => "cancelled",
+            WebError::Parts(_) => "parts",
             WebError::System { .. } | WebError::Histogram(_) => "internal",
             WebError::File { errno, .. } | WebError::Listen { errno, .. } => match *errno {
                 Errno::NOSPC | Errno::DQUOT | Errno::FBIG => "space",
@@ -148,6 +152,7 @@ impl WebError {
             WebError::Listen { address, .. } => format!("{address} cannot be listened on"),
             WebError::Cancelled => "the work was stopped".to_owned(),
             WebError::System { what, .. } => (*what).to_owned(),
+            WebError::Parts(_) => "what the processes measured is not one load".to_owned(),
             WebError::Histogram(_) => "latencies cannot be summed up".to_owned(),
         }
     }
@@ -157,7 +162,9 @@ impl WebError {
     pub fn why(&self) -> String {
         match self {
             WebError::Config { why, .. } | WebError::FileSet { why, .. } => why.clone(),
-            WebError::Json(why) | WebError::System { why, .. } => why.clone(),
+            WebError::Json(why) | WebError::Parts(why) | WebError::System { why, .. } => {
+                why.clone()
+            }
             WebError::File { errno, .. } | WebError::Listen { errno, .. } => errno.to_string(),
             WebError::Cancelled => String::new(),
             WebError::Space { .. } | WebError::OpenFiles { .. } => self.to_string(),
@@ -195,6 +202,7 @@ impl WebError {
             },
             WebError::Cancelled => "Start it again: what was made is still there.",
             WebError::System { .. } => "Free what the machine lacks (memory, threads, files).",
+            WebError::Parts(_) => "See that all have the same nfslab; if so, please report this.",
             WebError::Histogram(_) => "Please report this.",
         };
         text.to_owned()

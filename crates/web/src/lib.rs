@@ -6,8 +6,9 @@
 //!
 //! Flow: [`fileset::write`] makes the documents → a web server, or [`server::WebServer`], serves
 //! them → [`load::run`]: threads with connections of their own, each with a meter →
-//! [`load::Report`]. What generator and server both have to know of a request and its reply is in
-//! [`page`].
+//! [`load::Report`]. Of several processes: [`load::run_part`] in each → [`load::Sums`] →
+//! [`load::merge`] → the report. What generator and server both have to know of a request and its
+//! reply is in [`page`].
 //!
 //! Decisions:
 //! * Every reply's status and length are checked, the bytes of a share of them; a wrong one is

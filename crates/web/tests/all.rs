@@ -6,5 +6,7 @@
 mod file_set;
 #[path = "all/hostile.rs"]
 mod hostile;
+#[path = "all/parts.rs"]
+mod parts;
 #[path = "all/served.rs"]
 mod served;

@@ -5,9 +5,10 @@
     run: `asked`                     ──>
     go: `gate` "prepare"             <─>  at: `gate`        targets are up
     go: "measure"                    <─>  at                prepared
+    meet: `at_ns`, `common_ns`,      <─>  meet: `gate`,     as often as the workload asks, before
+      `said` by each                        `said`          the timed part or in it
                                      <──  armed             collectors watch, programs are connected
     start: `at_ns` of our clock      ──>                    the timed part
-    meet: `at_ns`, `common_ns`       <─>  meet: `gate`      in it, as often as the workload asks
     go: "finish"                     <─>  measured: `began_ns`, `busy`, and the timed part by the
                                           programs' account: `start_ns`, `end_ns`
                                      <──  sealed: `status`, `reason`
@@ -156,7 +157,7 @@ class Prime:
         lines = agent.Lines(LINE_BYTES_MAX)
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
         known |= {"start": frozenset({"at_ns"}), "clock": frozenset()}
-        known["meet"] = frozenset({"at_ns", "common_ns"})
+        known["meet"] = frozenset({"at_ns", "common_ns", "said"})
         while heard := os.read(agent.STDIN, agent.READ_BYTES):
             for line in lines.feed(heard):
                 told = agent.command_of(line or b"", known, "Please report this.")
@@ -195,11 +196,11 @@ class CommonStart(TimedPart):
         self.cpu_before = read_cpu_times()
         return given_ns
 
-    def meet(self, gate: str) -> Met:
-        """The prime gives the instant, when all hosts are there."""
-        self._prime.say("meet", gate=gate)
+    def meet(self, gate: str, said: Any = None) -> Met:
+        """The prime gives the instant, when all hosts are there, and what each of them said."""
+        self._prime.say("meet", gate=gate, said=said)
         told = self._prime.order("meet", self._check)
-        return Met(int(told["at_ns"]), int(told["common_ns"]))
+        return Met(int(told["at_ns"]), int(told["common_ns"]), tuple(told["said"]))
 
 
 class PartOfWorkload(StandIn):

@@ -12,6 +12,7 @@ for its form: they are on machines that may be anybody's.
 from __future__ import annotations
 
 import contextlib
+import json
 import queue
 import threading
 import time
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.host_facts import MODULE
+from nfslab.machine.agent import WORDS_MAX
 from nfslab.machine.journal import boot_id
 from nfslab.results.records import ClockRecord
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 SLICE_S: Final = 0.1
 MEET_S: Final = 0.1
 """From the word to hosts that wait for each other to the instant at which they go on."""
+SAID_BYTES_MAX: Final = 1 << 14
+"""Of what a host may tell the others where they meet."""
 
 
 @dataclass(slots=True)
@@ -52,7 +56,9 @@ class RunHost:
     compared: tuple[float, float] = (0.0, 0.0)
     """When, by our clock."""
     gate: str | None = None
-    """Where it waits for the others within the timed part."""
+    """Where it waits for the others."""
+    told: Any = None
+    """What it tells them there."""
     is_over: bool = False
     serves: bool = False
     """It is the server's, and no client host."""
@@ -180,21 +186,24 @@ class RunHosts:
         if not waiting:
             return
         first = waiting[0]
+        # Who has gone further never comes: to its end, or into the timed part.
+        further = {"measured"} | ({"armed"} - first.said.keys())
         astray = [one for one in self.hosts if one.gate != first.gate and
-                  (one.gate is not None or "measured" in one.said)]  # fmt: skip
+                  (one.gate is not None or further & one.said.keys())]  # fmt: skip
         if astray:
             raise RunFailed(
                 f"client host {first.name} waits for {astray[0].name} at {first.gate!r} in vain",
-                why=f"that one is at {astray[0].gate or 'its end'!r}",
+                why=f"that one is at {astray[0].gate or _last(astray[0])!r}",
                 fix="see that all have the same nfslab; if so, please report this",
             )
         if len(waiting) < len(self.hosts):
             return
         offsets = [host.member.clocks().monotonic.offset_ns for host in self.hosts]
         common_ns = time.monotonic_ns() + round(MEET_S * 1e9)
+        said = [host.told for host in self.hosts]
         for host, offset_ns in zip(self.hosts, offsets, strict=True):
             host.gate = None
-            host.agent.tell("meet", at_ns=common_ns + offset_ns, common_ns=common_ns)
+            host.agent.tell("meet", at_ns=common_ns + offset_ns, common_ns=common_ns, said=said)
 
     def forget_silence(self) -> None:
         """From now on it is looked at anew."""
@@ -259,7 +268,10 @@ class RunHosts:
             case {"event": "progress", "state": dict(state)}:
                 self.told(host, state)
             case {"event": "meet", "gate": str(gate)}:
-                host.gate = gate
+                host.gate, host.told = gate, said.get("said")
+                if len(json.dumps(host.told)) > SAID_BYTES_MAX:
+                    what = f"it tells the others too much at {gate[:WORDS_MAX]!r}"
+                    raise self._failed(host, what, fix="Please report this.")
             case {"event": str(name)}:
                 host.said[name] = said
 
@@ -272,6 +284,11 @@ class RunHosts:
     @staticmethod
     def _failed(host: RunHost, what: str, why: str = "", fix: str = "") -> RunFailed:
         return RunFailed(f"{host.said_as}: {what}", why=why, fix=fix)
+
+
+def _last(host: RunHost) -> str:
+    """Where one is that waits for nobody."""
+    return "its end" if "measured" in host.said else "the load"
 
 
 def _ended(host: RunHost) -> None:

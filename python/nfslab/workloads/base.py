@@ -219,7 +219,7 @@ class Workload(ABC):
             False,
             f"the workload {self.kind} runs on one client host",
             "leave client.hosts out, or take a workload that several make together: "
-            "sfs, files, pgbench, command",
+            "sfs, files, pgbench, web, command",
         )
 
     def connections(self, processes: int) -> int:

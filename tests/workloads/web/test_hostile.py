@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import socket
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -26,6 +27,9 @@ def wrong(way: str, body: bytes) -> bytes:
         return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body) - 1}\r\n\r\n".encode() + body[:-1]
     if way == "bad_status":
         return b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
+    if way[:3] in ("301", "302"):
+        code, location = way.split(" ", 1)
+        return f"HTTP/1.1 {code} Moved\r\n{location}\r\nContent-Length: 0\r\n\r\n".encode()
     if way == "closed_early":
         return head + body[: len(body) // 2]
     if way == "head_too_long":
@@ -109,6 +113,25 @@ def test_what_is_wrong_is_named_and_the_run_does_not_count(
     assert any("not known" in note for note in run.context.notes)
 
 
+@pytest.mark.parametrize("code", [301, 302])
+def test_a_redirect_is_an_error_and_its_address_is_never_asked(
+    scratch: Path, documents: Path, code: int
+) -> None:
+    """Load is aimed at the addresses alone that the experiment names."""
+    with socket.create_server(("127.0.0.1", 0)) as elsewhere:
+        elsewhere.setblocking(False)
+        way = f"{code} Location: http://127.0.0.1:{elsewhere.getsockname()[1]}/"
+        with serving(documents, way, one_in=3) as address:
+            _outcome, checks, run = run_web(scratch, server=address, **ASKED)
+        with pytest.raises(BlockingIOError):
+            elsewhere.accept()  # one that had connected would be in its queue
+    assert set(checks["answers"].values["errors"]) == {"bad_status"}
+    (report,) = (run.context.folder / "logs").glob("load-0-report.json")
+    statuses = json.loads(report.read_text())["statuses"]
+    assert set(statuses) == {str(code)}
+    assert statuses[str(code)] > 0
+
+
 def test_a_small_share_of_errors_is_told_and_counts(scratch: Path, documents: Path) -> None:
     with serving(documents, "bad_status", one_in=50) as address:
         outcome, checks, _run = run_web(scratch, server=address, **ASKED, errors_max=0.5)
@@ -132,8 +155,6 @@ def test_a_server_that_answers_nothing_right_is_a_failed_run(
 
 
 def test_nobody_listens(scratch: Path) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as one:
         address = f"http://127.0.0.1:{one.getsockname()[1]}"
     with pytest.raises(RunFailed) as caught:

@@ -155,6 +155,17 @@ def test_settings_are_lines_of_the_configuration(given: dict[str, Any], line: st
     assert line in conf(**given)
 
 
+def test_whoever_is_no_client_of_the_run_is_denied() -> None:
+    p = parameters(server="nginx", connections=10, load="closed")
+    text = configuration(
+        p, SERVED, Path("/tmp/x"), "10.0.0.1:5", "127.0.0.1:6", allow=("10.0.0.2", "10.0.0.3")
+    )
+    lines = [line.strip() for line in text.splitlines()]
+    at = lines.index("allow 10.0.0.2;")
+    assert lines[at : at + 3] == ["allow 10.0.0.2;", "allow 10.0.0.3;", "deny all;"]
+    assert "deny all;" not in conf()
+
+
 def drawn(kinds: list[int], classes: list[int]) -> dict[str, Any]:
     names = ("static_get", "dynamic_get", "cgi_get", "ad_get", "post")
     mix = (0.7, 0.1245, 0.0015, 0.126, 0.048)

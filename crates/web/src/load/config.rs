@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use measure::schedule::Arrivals;
+use measure::schedule::{Arrivals, Share};
 use measure::weights::Weights;
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,10 @@ use crate::error::WebError;
 use crate::fileset::FileSet;
 use crate::page::{Kind, MAX_POST_BYTES};
 
-/// Most connections of one process.
+/// Most connections of one load.
 pub const MAX_CONNECTIONS: u32 = 1 << 17;
+/// Most processes that make one load together.
+pub const MAX_PARTS: u32 = 1 << 10;
 /// Most threads: the number of a thread is a byte of a POST's id.
 pub const MAX_THREADS: u32 = 64;
 /// Most processes whose POSTs one log can hold apart.
@@ -62,6 +64,9 @@ pub struct LoadConfig {
     /// Number of this generator process, for the ids of POSTs.
     #[serde(default)]
     pub process: u32,
+    /// Which of several processes this is that make the load together.
+    #[serde(default, skip_serializing_if = "is_whole")]
+    pub part: Share,
     /// Of all that is drawn.
     #[serde(default = "seed")]
     pub seed: u64,
@@ -76,7 +81,7 @@ pub struct LoadConfig {
 pub enum LoadMode {
     /// Connections with a line speed; each has one request under way always.
     LineSpeed {
-        /// How many, all threads together.
+        /// How many, all threads of all processes together.
         connections: u32,
         /// Speed of each line.
         #[serde(default = "line")]
@@ -199,6 +204,9 @@ const fn conforming() -> u64 {
 const fn receive_buffer() -> usize {
     16 << 10
 }
+fn is_whole(part: &Share) -> bool {
+    *part == Share::default()
+}
 const fn backlog() -> u32 {
     10_000
 }
@@ -222,6 +230,17 @@ impl LoadConfig {
     /// [`WebError::Json`] with the place.
     pub fn from_json(text: &str) -> Result<Self, WebError> {
         serde_json::from_str(text).map_err(|error| WebError::Json(error.to_string()))
+    }
+
+    /// A thread of this process among those of all processes.
+    pub(crate) const fn share(&self, thread: u32) -> Share {
+        self.part.thread(thread, self.threads)
+    }
+
+    /// Connections of this process.
+    pub(crate) fn connections_here(&self) -> u32 {
+        let of_thread = |thread| self.share(thread).part(self.load.connections());
+        (0..self.threads).map(of_thread).sum()
     }
 
     /// Refuses what cannot be done.
@@ -260,15 +279,19 @@ impl LoadConfig {
             0.0,
             f64::from(MAX_PROCESS),
         )?;
-        let connections = f64::from(self.load.connections());
+        let Share { index, of } = self.part;
+        within("part.of", f64::from(of), 1.0, f64::from(MAX_PARTS))?;
+        within("part.index", f64::from(index), 0.0, f64::from(of - 1))?;
+        let connections = self.load.connections();
+        let bounds = (f64::from(of), f64::from(MAX_CONNECTIONS));
         within(
             "load.connections",
-            connections,
-            1.0,
-            f64::from(MAX_CONNECTIONS),
+            f64::from(connections),
+            bounds.0,
+            bounds.1,
         )?;
-        let threads = f64::from(MAX_THREADS).min(connections);
-        within("threads", f64::from(self.threads), 1.0, threads)?;
+        let threads = MAX_THREADS.min(connections / of);
+        within("threads", f64::from(self.threads), 1.0, f64::from(threads))?;
         match self.load {
             LoadMode::Closed { .. } => Ok(()),
             LoadMode::Open { rate_per_s, .. } => {

@@ -20,12 +20,15 @@ pub(crate) struct Done {
     pub usage: ThreadUsage,
     pub waited_ns: Option<u64>,
     pub window_ns: u64,
+    pub began_ns: u64,
     pub stopped: bool,
 }
 
 /// CPU time and waiting for a processor, from the window's start to its end.
 #[derive(Default)]
 pub(crate) struct Usage {
+    /// When the thread was there to begin.
+    pub began_ns: u64,
     pub from: Option<(ThreadUsage, Option<u64>, u64)>,
     pub to: Option<(ThreadUsage, Option<u64>, u64)>,
 }
@@ -97,6 +100,7 @@ impl Worker<'_> {
             usage: used,
             waited_ns,
             window_ns,
+            began_ns: usage.began_ns,
             stopped,
         }
     }

@@ -20,8 +20,8 @@ const LINE_LATE_MEAN_ALLOWED_NS: f64 = 1_250_000.0;
 /// Share of the timed part in which a thread worked or waited for a processor.
 const CPU_SHARE: f64 = 0.9;
 
-/// All reasons against a report; none if its figures are the server's.
-pub(crate) fn reasons(report: &Report) -> Vec<Reason> {
+/// What is against a load, whoever made it.
+pub(crate) fn of_load(report: &Report) -> Vec<Reason> {
     let mut all = Vec::new();
     let mut add = |kind, text| all.push(Reason { kind, text });
     if report.ended == "stopped" {
@@ -33,6 +33,13 @@ pub(crate) fn reasons(report: &Report) -> Vec<Reason> {
             "no request ended well in the timed part".to_owned(),
         );
     }
+    all
+}
+
+/// Why the generator was itself the limit; none if the figures are the server's.
+pub(crate) fn of_generator(report: &Report) -> Vec<Reason> {
+    let mut all = Vec::new();
+    let mut add = |kind, text| all.push(Reason { kind, text });
     if let Some(text) = late(report) {
         add("generator_late", text);
     }

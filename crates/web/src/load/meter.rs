@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use measure::{HistogramError, LatencyHistogram, Series, add_up};
+use serde::{Deserialize, Serialize};
 
 use super::config::LoadConfig;
 use super::draw::Drawn;
@@ -15,7 +16,7 @@ use crate::fileset::{CLASSES, FILES};
 use crate::page::{KINDS, Kind};
 
 /// When a load begins, is measured, and ends; nanoseconds of the monotonic clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Times {
     pub start_ns: u64,
     pub window_start_ns: u64,
@@ -44,7 +45,7 @@ impl Times {
 }
 
 /// Requests counted by what they ask for; POSTs ask for no file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Tally {
     pub kinds: [u64; KINDS],
     pub files: [[u64; FILES]; CLASSES],
@@ -95,7 +96,7 @@ impl Tally {
 }
 
 /// Requests of one kind and class that ended well in the timed part.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Cell {
     pub done: u64,
     pub bytes: u64,
@@ -121,7 +122,7 @@ impl Cell {
 }
 
 /// Plain counts; of the timed part where nothing else is said.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// Planned, and skipped since the backlog was full.
     pub planned: u64,
@@ -150,8 +151,8 @@ pub(crate) struct Arrival {
     pub body_bytes: u64,
 }
 
-/// What adds up over threads.
-#[derive(Debug)]
+/// What adds up over threads, and over processes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Meter {
     pub times: Times,
     /// By kind and class; a POST has a class of its own.

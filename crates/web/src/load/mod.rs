@@ -12,6 +12,7 @@ mod post_log;
 mod receive;
 mod report;
 mod run;
+mod sums;
 mod timers;
 mod worker;
 
@@ -20,4 +21,5 @@ pub use fault::Fault;
 pub use open_files::OpenFiles;
 pub use post_log::{PostLog, check_post_log};
 pub use report::{Reason, Report, WriterReport};
-pub use run::run;
+pub use run::{run, run_part};
+pub use sums::{Sums, merge};

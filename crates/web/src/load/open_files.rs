@@ -1,7 +1,7 @@
 //! The limit of open files: raised if it can be.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::WebError;
 
@@ -10,7 +10,7 @@ use crate::error::WebError;
 const OTHERS: u64 = 256;
 
 /// The limit as it was and as it is; `None`: without limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct OpenFiles {
     pub needed: u64,

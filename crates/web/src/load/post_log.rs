@@ -13,6 +13,9 @@ use super::report::WriterReport;
 use crate::error::WebError;
 use crate::page::RequestId;
 
+/// Most POSTs of one writer: a byte is kept for each.
+pub(crate) const MAX_POSTS: u64 = 1 << 30;
+
 /// What a log holds of the POSTs of some writers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PostLog {
@@ -35,15 +38,21 @@ pub struct PostLog {
 /// Reads a log and compares it with what generators report.
 ///
 /// # Errors
-/// [`WebError::File`] if it cannot be read.
+/// [`WebError::File`] if it cannot be read; [`WebError::Parts`] for a writer that is there twice,
+/// or that cannot have made so many.
 pub fn check_post_log(path: &Path, writers: &[WriterReport]) -> Result<PostLog, WebError> {
     let failed =
         |error: std::io::Error| WebError::file(path, "reading")(crate::fileset::errno(&error));
     let file = std::fs::File::open(path).map_err(failed)?;
-    let mut seen: HashMap<u32, Vec<u8>> = writers
-        .iter()
-        .map(|writer| (writer.writer, vec![0; writer.drawn as usize]))
-        .collect();
+    let mut seen: HashMap<u32, Vec<u8>> = HashMap::new();
+    for WriterReport { writer, drawn, .. } in writers {
+        let is_new = *drawn <= MAX_POSTS && !seen.contains_key(writer);
+        if !is_new {
+            let why = format!("writer {writer} is there twice, or made {drawn} POSTs");
+            return Err(WebError::Parts(why));
+        }
+        seen.insert(*writer, vec![0; *drawn as usize]);
+    }
     let mut found = PostLog::default();
     for line in BufReader::new(file).split(b'\n') {
         let line = line.map_err(failed)?;
@@ -116,5 +125,22 @@ mod tests {
             unacknowledged: 1, // 3; 5 is not there
         };
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn writers_that_cannot_be_told_apart_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let writer = |writer, drawn| WriterReport {
+            writer,
+            drawn,
+            unacknowledged: Vec::new(),
+        };
+        assert!(check_post_log(file.path(), &[writer(1, 1), writer(2, 1)]).is_ok());
+        for wrong in [
+            [writer(1, 1), writer(1, 1)],
+            [writer(1, 1), writer(2, u64::MAX)],
+        ] {
+            assert!(check_post_log(file.path(), &wrong).is_err());
+        }
     }
 }

@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::config::{LoadConfig, LoadMode};
 use super::ending::Done;
 use super::fault::Fault;
-use super::meter::{CELLS_PER_KIND, Cell, Counts, Meter, Times};
+use super::guard;
+use super::meter::{CELLS_PER_KIND, Cell, Counts, Meter};
 use super::open_files::OpenFiles;
+use super::sums::Sums;
 use crate::fileset::{CLASSES, FILES, FileId};
 use crate::page::Kind;
 
@@ -35,6 +37,7 @@ pub struct Report {
     pub ended: &'static str,
     pub start_monotonic_ns: u64,
     pub start_realtime_ns: u64,
+    pub began_ns: u64,
     pub window_start_ns: u64,
     pub window_end_ns: u64,
     pub end_ns: u64,
@@ -52,6 +55,8 @@ pub struct Report {
     pub threads: Vec<ThreadReport>,
     pub open_files: OpenFiles,
     pub series: Series,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessReport>,
 }
 
 /// Requests of the timed part.
@@ -146,8 +151,20 @@ pub struct WriterReport {
     pub unacknowledged: Vec<u64>,
 }
 
+/// One of several processes that made a load.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs)]
+pub struct ProcessReport {
+    pub process: u32,
+    pub connections: u32,
+    pub done: u64,
+    pub failed: u64,
+    pub mean_ns: Option<f64>,
+    pub reasons: Vec<Reason>,
+}
+
 /// One thread of the generator within the timed part.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ThreadReport {
     pub window_ns: u64,
@@ -187,8 +204,22 @@ impl Figures {
     }
 }
 
+impl ProcessReport {
+    /// Of the process's own report, and what is against it.
+    pub(crate) fn of(report: &Report, reasons: Vec<Reason>) -> Self {
+        ProcessReport {
+            process: report.config.part.index,
+            connections: report.connections.asked,
+            done: report.requests.done,
+            failed: report.requests.failed,
+            mean_ns: report.all.last_byte.mean_ns,
+            reasons,
+        }
+    }
+}
+
 impl ThreadReport {
-    fn of(done: &Done) -> Self {
+    pub(crate) fn of(done: &Done) -> Self {
         ThreadReport {
             window_ns: done.window_ns,
             cpu_ns: done.usage.cpu_ns,
@@ -249,7 +280,7 @@ impl Meter {
     fn requests(&self, config: &LoadConfig) -> Requests {
         Requests {
             offered_per_s: match config.load {
-                LoadMode::Open { rate_per_s, .. } => Some(rate_per_s),
+                LoadMode::Open { rate_per_s, .. } => Some(rate_per_s / f64::from(config.part.of)),
                 _ => None,
             },
             planned: self.counts.planned,
@@ -301,7 +332,7 @@ impl Connections {
             _ => (None, Vec::new()),
         };
         Connections {
-            asked: config.load.connections(),
+            asked: config.connections_here(),
             connects: counts.connects,
             idle_closed: counts.idle_closed,
             close_ignored: counts.close_ignored,
@@ -311,38 +342,23 @@ impl Connections {
     }
 }
 
-/// What all threads together measured.
-pub(crate) struct Whole {
-    pub config: LoadConfig,
-    pub open_files: OpenFiles,
-    pub times: Times,
-    pub start_realtime_ns: u64,
-    pub end_ns: u64,
-    pub threads: Vec<Done>,
-}
+impl Sums {
+    /// The report, with its verdict.
+    ///
+    /// # Errors
+    /// [`HistogramError`] for latencies that cannot be added up.
+    pub fn report(self) -> Result<Report, HistogramError> {
+        let mut report = self.figures()?;
+        report.reasons = guard::of_load(&report);
+        report.reasons.extend(guard::of_generator(&report));
+        report.valid = report.reasons.is_empty() && report.flags.is_empty();
+        Ok(report)
+    }
 
-impl Whole {
-    pub fn report(mut self) -> Result<Report, HistogramError> {
-        let threads: Vec<ThreadReport> = self.threads.iter().map(ThreadReport::of).collect();
-        let stopped = self.threads.iter().any(|done| done.stopped);
-        let posts = self.threads.iter_mut().map(|done| WriterReport {
-            writer: done.writer,
-            drawn: done.posts,
-            unacknowledged: std::mem::take(&mut done.unacknowledged),
-        });
-        let posts = posts.collect();
-        let window_bytes: Vec<u64> = self
-            .threads
-            .iter()
-            .flat_map(|done| done.window_bytes.iter().copied())
-            .collect();
-        let times = self.times;
-        let mut meter = Meter::new(times, &self.config)?;
-        for done in self.threads {
-            meter.add(done.meter)?;
-        }
-        let (config, counts) = (&self.config, meter.counts);
-        let late = HistogramSummary::of(&meter.late)?;
+    /// The report without a verdict.
+    pub(crate) fn figures(self) -> Result<Report, HistogramError> {
+        let (mut meter, config) = (self.meter, self.config);
+        let (times, counts) = (meter.times, meter.counts);
         let by_fault = (0..Fault::NAMES.len()).map(|fault| {
             meter
                 .faults
@@ -350,33 +366,33 @@ impl Whole {
                 .filter_map(|of_kind| of_kind.get(fault))
                 .sum()
         });
-        let requests = meter.requests(config);
-        let mut report = Report {
+        Ok(Report {
             schema: crate::SCHEMA,
             kind: "web",
             valid: false,
             reasons: Vec::new(),
-            flags: if cfg!(debug_assertions) {
+            flags: if self.debug_build {
                 vec!["debug_build"]
             } else {
                 Vec::new()
             },
-            ended: if stopped { "stopped" } else { "complete" },
+            ended: if self.stopped { "stopped" } else { "complete" },
             start_monotonic_ns: times.start_ns,
             start_realtime_ns: self.start_realtime_ns,
+            began_ns: self.began_ns,
             window_start_ns: times.window_start_ns,
             window_end_ns: times.window_end_ns,
             end_ns: self.end_ns,
-            requests,
+            requests: meter.requests(&config),
             all: meter.figures(|_, _| true)?,
-            kinds: meter.kinds(config)?,
+            kinds: meter.kinds(&config)?,
             classes: meter.classes()?,
             errors: named(by_fault),
-            touched: meter.touched(config),
-            connections: Connections::of(config, &counts, &window_bytes),
-            late,
-            posts,
-            threads,
+            touched: meter.touched(&config),
+            connections: Connections::of(&config, &counts, &self.window_bytes),
+            late: HistogramSummary::of(&meter.late)?,
+            posts: self.posts,
+            threads: self.threads,
             open_files: self.open_files,
             series: series(&mut meter, times.start_ns),
             statuses: meter.statuses,
@@ -384,11 +400,9 @@ impl Whole {
                 drawn: meter.drawn.directories,
                 done: meter.done.directories,
             },
-            config: self.config,
-        };
-        report.reasons = super::guard::reasons(&report);
-        report.valid = report.reasons.is_empty() && report.flags.is_empty();
-        Ok(report)
+            config,
+            processes: Vec::new(),
+        })
     }
 }
 

@@ -4,17 +4,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use measure::clock::realtime_ns;
-use measure::schedule::{Schedule, Share};
+use measure::schedule::Schedule;
 use measure::thread::watched;
 use measure::{Clock, MonotonicClock, Random};
 
-use super::config::{LoadConfig, LoadMode, MAX_CONNECTIONS};
+use super::config::{LoadConfig, LoadMode};
 use super::connection::Line;
 use super::draw::Draws;
 use super::ending::Done;
 use super::meter::{Meter, Times};
 use super::open_files::OpenFiles;
-use super::report::{Report, Whole};
+use super::report::Report;
+use super::sums::Sums;
 use super::worker::{Board, State, Worker, WorkerError};
 use crate::error::WebError;
 use crate::fileset::Content;
@@ -29,8 +30,16 @@ const START_NS: u64 = 20_000_000;
 /// [`WebError`] if it could not be begun, or this machine failed; what the server does is in the
 /// report. Stopped by the observer, it ends with a report that says so.
 pub fn run(config: LoadConfig, observer: &mut dyn Observer) -> Result<Report, WebError> {
+    Ok(run_part(config, observer)?.report()?)
+}
+
+/// The same, to be put together with what other processes measured ([`super::merge`]).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_part(config: LoadConfig, observer: &mut dyn Observer) -> Result<Sums, WebError> {
     config.check()?;
-    let connections = u64::from(config.load.connections());
+    let connections = u64::from(config.connections_here());
     let open_files = OpenFiles::raise(connections, u64::from(config.threads))?;
     let content = Content::new(config.file_set.seed);
     let start_ns = start_ns(observer)?;
@@ -42,15 +51,8 @@ pub fn run(config: LoadConfig, observer: &mut dyn Observer) -> Result<Report, We
         .map(worker)
         .collect::<Result<Vec<_>, _>>()?;
     let threads = watch(workers, (&board, times), observer)?;
-    let whole = Whole {
-        config,
-        open_files,
-        times,
-        start_realtime_ns,
-        end_ns: MonotonicClock.now_ns(),
-        threads,
-    };
-    Ok(whole.report()?)
+    let instants = (times, start_realtime_ns);
+    Ok(Sums::of(config, open_files, instants, threads)?)
 }
 
 /// When the load begins: as asked, else soon.
@@ -73,12 +75,9 @@ fn worker<'w>(
     times: Times,
     (content, board): (&'w Content, &'w Board),
 ) -> Result<Worker<'w>, WebError> {
-    let share = Share {
-        index: thread,
-        of: config.threads,
-    };
-    let connections = share.part(config.load.connections());
-    let first_user = thread * MAX_CONNECTIONS;
+    let share = config.share(thread);
+    let all = config.load.connections();
+    let (connections, first_user) = (share.part(all), share.first(all));
     let writer = config.process << 8 | thread;
     let (line, schedule, backlog) = match config.load {
         LoadMode::Closed { .. } => (None, None, 0),

@@ -118,6 +118,7 @@ impl Worker<'_> {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
         let mut sweep_ns = times.start_ns;
         self.wait(&mut events, times.start_ns)?;
+        usage.began_ns = MonotonicClock.now_ns();
         self.begin_load()?;
         let stopped = loop {
             let now_ns = MonotonicClock.now_ns();

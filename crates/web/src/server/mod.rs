@@ -18,7 +18,7 @@ mod limit;
 mod logs;
 mod service;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,6 +53,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct ServerConfig {
     /// IP address and port; port 0: any free one.
     pub listen: SocketAddr,
+    /// Who may connect; empty: anybody.
+    #[serde(default)]
+    pub allow: Vec<IpAddr>,
     /// The document root.
     pub root: PathBuf,
     /// Where POSTs are recorded; without it they are refused with 404.
@@ -170,6 +173,7 @@ impl Drop for Ending {
 struct Running {
     runtime: tokio::runtime::Runtime,
     listener: std::net::TcpListener,
+    allow: Vec<IpAddr>,
     service: Arc<Service>,
     bandwidth: Option<Arc<Bandwidth>>,
     posts: Option<PostLogWriter>,
@@ -310,6 +314,7 @@ fn prepare(config: &ServerConfig, counters: &Arc<Counters>) -> Result<Running, W
     Ok(Running {
         runtime,
         listener,
+        allow: config.allow.clone(),
         service: Arc::new(service),
         bandwidth: config
             .bandwidth_bytes_per_s
@@ -324,6 +329,7 @@ fn serve(running: Running, stop: &Notify) {
     let Running {
         runtime,
         listener,
+        allow,
         service,
         bandwidth,
         posts,
@@ -335,7 +341,8 @@ fn serve(running: Running, stop: &Notify) {
         if let Some(bandwidth) = &bandwidth {
             tokio::spawn(Arc::clone(bandwidth).carry());
         }
-        let accepting = tokio::spawn(accept(listener, Arc::clone(&service), bandwidth));
+        let accepting = accept(listener, allow, Arc::clone(&service), bandwidth);
+        let accepting = tokio::spawn(accepting);
         stop.notified().await;
         accepting.abort();
     });
@@ -349,7 +356,12 @@ fn serve(running: Running, stop: &Notify) {
     }
 }
 
-async fn accept(listener: TcpListener, service: Arc<Service>, bandwidth: Option<Arc<Bandwidth>>) {
+async fn accept(
+    listener: TcpListener,
+    allow: Vec<IpAddr>,
+    service: Arc<Service>,
+    bandwidth: Option<Arc<Bandwidth>>,
+) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else {
@@ -360,6 +372,9 @@ async fn accept(listener: TcpListener, service: Arc<Service>, bandwidth: Option<
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
+        if !allow.is_empty() && !allow.contains(&peer.ip().to_canonical()) {
+            continue; // it is closed
+        }
         count(&service.counters.connections, 1);
         let (service, bandwidth) = (Arc::clone(&service), bandwidth.clone());
         tokio::spawn(async move {

@@ -18,14 +18,14 @@ pub fn load(address: SocketAddr, load: &str, more: &str) -> LoadConfig {
     LoadConfig::from_json(&text).unwrap()
 }
 
-fn serve(root: &Path, more: &str) -> WebServer {
+pub fn serve(root: &Path, more: &str) -> WebServer {
     let root = root.display();
     let text = format!(r#"{{"listen": "127.0.0.1:0", "root": "{root}"{more}}}"#);
     let config: ServerConfig = serde_json::from_str(&text).unwrap();
     WebServer::start(&config).unwrap()
 }
 
-fn with_files() -> tempfile::TempDir {
+pub fn with_files() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     web::fileset::write(&config(root.path(), 2), &mut ()).unwrap();
     root
@@ -237,6 +237,20 @@ fn files_pages_and_their_heads_are_as_documented() {
         ),
         (3, 1, 1, 1)
     );
+}
+
+#[test]
+fn whoever_may_not_connect_gets_nothing() {
+    let root = with_files();
+    for (allowed, answers) in [("127.0.0.1", true), ("127.0.0.2", false)] {
+        let server = serve(root.path(), &format!(r#", "allow": ["{allowed}"]"#));
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let _ = stream.write_all(b"GET /file_set/dir00000/class0_1 HTTP/1.0\r\n\r\n");
+        let mut reply = Vec::new();
+        let _ = stream.read_to_end(&mut reply);
+        assert_eq!(reply.starts_with(b"HTTP/1"), answers, "{allowed}");
+        assert_eq!(server.stop().static_get, u64::from(answers));
+    }
 }
 
 #[test]

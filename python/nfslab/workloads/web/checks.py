@@ -133,17 +133,16 @@ def search_check(p: WebParameters, found: Found) -> CheckRecord:
     )
 
 
-def posts(log: Path | None, loads: Sequence[dict[str, Any]]) -> CheckRecord:
-    """Is every POST that was acknowledged in the log, once?"""
+def posts(log: Path | None, writers: Sequence[dict[str, Any]]) -> CheckRecord:
+    """Is every POST that was acknowledged in the log, once? `writers`: of all loads' reports."""
     from nfslab._core import CoreError, check_web_posts
 
     if log is None:
         return CheckRecord(
             name="posts", verdict="unknown", message="the log of POSTs is not ours to read"
         )
-    writers = [writer for load in loads for writer in load["posts"]]
     try:
-        found = json.loads(check_web_posts(log, json.dumps(writers)))
+        found = json.loads(check_web_posts(log, json.dumps(list(writers))))
     except CoreError as error:
         raise RunFailed(error.what, why=error.why, fix=error.fix) from error
     wrong = {name: found[name] for name in ("lost", "twice", "malformed") if found[name]}

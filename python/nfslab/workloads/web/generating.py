@@ -1,7 +1,11 @@
 """A load on a web server: `python -m nfslab.workloads.web.generating CONFIG`.
 
-CONFIG: `load`, as `nfslab._core.run_web_load` takes it, and `report`, the file that gets what it
-returns. It says `progress` with `state`, and `done` at its end.
+    parent (`nfslab.machine.agent`)      this process
+    go: `at_ns`, or null for soon  <─>   ready         what it needs is there
+                                   ──>   done          between: progress: `state`
+
+CONFIG: `load`, as `nfslab._core.run_web_part` takes it, and the files that get what it returns:
+`report`, and `sums` unless that is null.
 """
 
 from __future__ import annotations
@@ -19,10 +23,17 @@ if TYPE_CHECKING:
 
 def generate(config: dict[str, Any], parent: Parent) -> None:
     """The load, once."""
-    from nfslab._core import run_web_load
+    from nfslab._core import run_web_part
 
-    report = run_web_load(json.dumps(config["load"]), None, progress_to(parent))
+    def begin() -> int | None:
+        parent.say("ready")
+        at_ns: int | None = parent.obey("go")["at_ns"]
+        return at_ns
+
+    report, sums = run_web_part(json.dumps(config["load"]), begin, progress_to(parent))
     Path(config["report"]).write_text(report, encoding="utf-8")
+    if config["sums"] is not None:
+        Path(config["sums"]).write_text(sums, encoding="utf-8")
     parent.say("done")
 
 

@@ -1,7 +1,8 @@
 """Processes of this workload, from the side of who starts them.
 
 begin ──> until("ready") ──> ... ──> end          (the embedded server)
-begin ──> until("done")                           (documents, a load)
+begin ──> until("done")                           (documents)
+begin ──> until_all("ready") ──> tell("go") ──> until_all("done")      (the processes of a load)
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.databases.shared.last_words import log_tail, told
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import end_of
-from nfslab.machine.agent import error_of
+from nfslab.machine.agent import error_of, order
 from nfslab.machine.own_command import importing_us
 from nfslab.machine.said import lines_said
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from nfslab.hosts.base import Host
     from nfslab.machine.started import Process
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext
 
 POLL_S: Final = 0.02
+TELL_LIMIT_S: Final = 10.0
 END_LIMIT_S: Final = 30.0
 """How long a server may take to write its logs out."""
 
@@ -47,31 +51,33 @@ class OurProcess:
 
         Nothing is left of a process that did not say it.
         """
-        try:
-            return self._until(event, context)
-        except BaseException:
-            self.process.stop()
-            raise
+        return until_all([self], event, context)[0]
 
-    def _until(self, event: str, context: RunContext) -> dict[str, Any]:
-        while True:
-            over = self.process.ended_within(POLL_S)
-            lines = lines_said(self.said)
-            new, self._heard = lines[self._heard :], len(lines)
-            for line in new:
-                if line.get("event") == event:
-                    return line
-                if line.get("event") == "error":
-                    raise error_of(line)
-                if line.get("event") == "progress":
-                    context.say(self.about + progress_words(line["state"]))
-            if over:
-                raise RunFailed(
-                    end_of(f"the process of the web workload ({self.name})", self.process.wait()),
-                    why=told(log_tail(self.log)),
-                    fix=f"run it by hand: {' '.join(self.process.argv)}",
-                )
-            context.remaining_s()
+    def look(
+        self, event: str, wait_s: float, say: Callable[[str], object]
+    ) -> dict[str, Any] | None:
+        """What it says of this within so long, if it does; RunFailed."""
+        over = self.process.ended_within(wait_s)
+        lines = lines_said(self.said)
+        new, self._heard = lines[self._heard :], len(lines)
+        for line in new:
+            if line.get("event") == event:
+                return line
+            if line.get("event") == "error":
+                raise error_of(line)
+            if line.get("event") == "progress":
+                say(self.about + progress_words(line["state"]))
+        if over:
+            raise RunFailed(
+                end_of(f"the process of the web workload ({self.name})", self.process.wait()),
+                why=told(log_tail(self.log)),
+                fix=f"run it by hand: {' '.join(self.process.argv)}",
+            )
+        return None
+
+    def tell(self, name: str, **content: Any) -> None:
+        """An order; RunFailed where it does not listen."""
+        self.process.tell(order(name, **content), TELL_LIMIT_S)
 
     def end(self) -> dict[str, Any]:
         """Ask it to end; what it counted, as far as it could say so."""
@@ -79,6 +85,35 @@ class OurProcess:
         ends = [line for line in lines_said(self.said) if line.get("event") == "ended"]
         counters: dict[str, Any] = ends[-1]["counters"] if ends else {}
         return counters
+
+
+def until_all(
+    processes: Sequence[OurProcess], event: str, context: RunContext
+) -> list[dict[str, Any]]:
+    """Wait until each says so, and show the progress of the first one; RunFailed.
+
+    None is left where one did not say it.
+    """
+    said: dict[int, dict[str, Any]] = {}
+    try:
+        while len(said) < len(processes):
+            for index, one in enumerate(processes):
+                if index in said:
+                    continue
+                say = context.say if index == 0 else _unheard
+                line = one.look(event, POLL_S / (len(processes) - len(said)), say)
+                if line is not None:
+                    said[index] = line
+            context.remaining_s()
+    except BaseException:
+        for one in processes:
+            one.process.stop()
+        raise
+    return [said[index] for index in range(len(processes))]
+
+
+def _unheard(_words: str) -> None:
+    """They are all as far as the first one."""
 
 
 def begin(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.offered.search import Search
+from nfslab.offered.search import Search, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from nfslab.offered.search import Verdict
     from nfslab.workloads.web.parameters import WebParameters
 
 
@@ -49,6 +48,20 @@ def failed_share(report: dict[str, Any]) -> float:
     return float(requests["failed"] / ended) if ended else 1.0
 
 
+def together(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a load is judged by, of the reports of its processes, or of what this made of some."""
+
+    def total(part: str, name: str) -> int:
+        return sum(int(one[part][name] or 0) for one in reports)
+
+    kinds = {reason["kind"] for one in reports for reason in one["reasons"]}
+    return {
+        "connections": {name: total("connections", name) for name in ("asked", "conforming")},
+        "requests": {name: total("requests", name) for name in ("done", "failed")},
+        "reasons": [{"kind": str(kind)} for kind in sorted(kinds)],
+    }
+
+
 def step_of(report: dict[str, Any], p: WebParameters, *, searched: bool = True) -> Step:
     """A load on lines, judged. What the generator could not do says nothing of the server."""
     lines, requests = report["connections"], report["requests"]
@@ -62,7 +75,8 @@ def step_of(report: dict[str, Any], p: WebParameters, *, searched: bool = True) 
 
 
 def search(p: WebParameters, load: Callable[[int, float], dict[str, Any]]) -> Found:
-    """`load` makes one step with so many connections for so many seconds; the core's report of it.
+    """`load` makes one step with so many connections for so many seconds; the core's report of it,
+    or what `together` makes of several.
 
     Steps are shorter than the timed part, and lines that conform for so long may not for longer:
     what was found is tried at that length, and less of it until it conforms.

@@ -9,10 +9,14 @@ The generator is a process of its own for each load, with its CPU time accounted
 samples and evidence is the timed load's start, its warm-up included; metrics are of the window
 behind it. The search's steps lie before: what collectors see from time zero on is one load. A load
 whose generator was itself the limit fails the run.
+
+On several client hosts the prime prepares and verifies, and each host measures with its processes'
+part of every load (`hosts`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -20,23 +24,28 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability, measuring_core
+from nfslab.machine.handed import keep
 from nfslab.machine.users import primary_group, unprivileged_user
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome, Workload, refuse_debug_build
-from nfslab.workloads.web import checks, outcome
+from nfslab.workloads.web import checks, hosts, outcome
+from nfslab.workloads.web.generators import Generators
+from nfslab.workloads.web.hosts import PARTS_MAX
 from nfslab.workloads.web.parameters import WebParameters
 from nfslab.workloads.web.processes import begin
-from nfslab.workloads.web.search import Found, search, step_of
+from nfslab.workloads.web.search import Found, search, step_of, together
 from nfslab.workloads.web.servers.base import Served
 from nfslab.workloads.web.servers.nginx import open_files
 from nfslab.workloads.web.servers.registry import serving_class
 
 if TYPE_CHECKING:
-    from nfslab.machine.watched_launch import LaunchWatcher
+    from collections.abc import Iterator, Sequence
+
+    from nfslab.context import HostPart, Share
     from nfslab.results.records import CheckRecord
     from nfslab.workloads.base import RunContext, WorkloadParameters
+    from nfslab.workloads.web.generators import Made
     from nfslab.workloads.web.servers.base import WebServing
 
 DIRECTORY_BYTES: Final = 5_120_000
@@ -52,6 +61,10 @@ LOAD_SPARE_S: Final = 1.5
 DRAIN_S: Final = 2.0
 """Behind the timed part; a step of the search waits for nothing: its lines are judged by then."""
 EMBEDDED_CONNECTIONS_MAX: Final = 1 << 15
+START_S: Final = 0.1
+"""From the word to the processes of several hosts to the common start."""
+STEP_LEAD_NS: Final = 400_000_000
+"""Of a step of the search, from the instant at which all hosts met."""
 
 
 class WebWorkload(Workload):
@@ -62,14 +75,23 @@ class WebWorkload(Workload):
     Parameters: ClassVar[type[WorkloadParameters]] = WebParameters
     roles: ClassVar[tuple[str, ...]] = ("data", "log")
     files_on: ClassVar[Literal["client", "server"]] = "server"
+    has_server: ClassVar[bool] = True
     parameters: WebParameters
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)
         self._serving: WebServing | None = None
         self._served: Served | None = None
-        self._loads: list[dict[str, Any]] = []
-        """Reports of all loads of the run, in order."""
+        self._address = ""
+        """Of the server, once it is known."""
+        self._is_part = False
+        """On one of several client hosts."""
+        self._loads = 0
+        """How many of this run were begun."""
+        self._posts: dict[int, list[dict[str, Any]]] = {}
+        """By process: of all its loads."""
+        self._server_cpu_s: float | None = None
+        """During the timed load."""
         # Somebody else's server may be on this machine.
         setattr(self, "others_serve", self.parameters.is_external)  # noqa: B010
 
@@ -81,6 +103,8 @@ class WebWorkload(Workload):
     def check(self) -> Availability:
         """Core, server, and the limit of open files."""
         p = self.parameters
+        if self._is_part:
+            return self.available()  # its open files are asked for by the core
         for answer in (self.available(), serving_class(p.server).available()):
             if not answer.ok:
                 return answer
@@ -107,6 +131,52 @@ class WebWorkload(Workload):
             f"{p.most_connections:,} connections need {needed:,} open files, the limit is {hard:,}",
             f"ulimit -Hn {needed} as root, or fewer connections (connections_max)",
         )
+
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        """Each thread of each process needs a connection."""
+        p, of = self.parameters, hosts * processes
+        if of > PARTS_MAX:
+            return Availability(
+                False, f"{hosts} client hosts with {processes} processes are {of:,} processes",
+                f"ask for fewer hosts or processes: {PARTS_MAX:,} make one load at most",
+            )  # fmt: skip
+        if p.connections < of * p.threads:
+            return Availability(
+                False,
+                f"{hosts} client hosts with {processes} processes of {p.threads} threads are "
+                f"{of * p.threads}, the load begins with {p.connections} connections",
+                "ask for fewer hosts, processes or threads, or for more of workload.connections: "
+                "they are those of all hosts",
+            )
+        return Availability(True)
+
+    def connections(self, processes: int) -> int:
+        """Of each host: at most all."""
+        return self.parameters.most_connections
+
+    def handed_on(self) -> dict[str, Any]:
+        """Where the server is: hosts connect to nothing else."""
+        return {"address": self._address}
+
+    def taken(self, told: dict[str, Any]) -> None:
+        """The prime's server is the one to load."""
+        self._address, self._is_part = str(told["address"]), True
+
+    @contextlib.contextmanager
+    def loaded(self) -> Iterator[None]:
+        """The CPU time of the server meanwhile."""
+        before_s = self._cpu_s()
+        yield
+        after_s = self._cpu_s()
+        self._server_cpu_s = None if before_s is None or after_s is None else after_s - before_s
+
+    def _cpu_s(self) -> float | None:
+        return None if self._serving is None else self._serving.cpu_s()
+
+    def require_up(self, within_s: float = 0.0) -> None:
+        """RunFailed with the server's last words."""
+        if self._serving is not None:
+            self._serving.require_up(within_s)
 
     def owner(self) -> int | None:
         """nginx runs as an ordinary user."""
@@ -149,7 +219,9 @@ class WebWorkload(Workload):
     def prepare(self, context: RunContext) -> None:
         """Documents, and the server that has them."""
         p = self.parameters
-        self._loads = []
+        self._loads, self._posts = 0, {}
+        if self._is_part:
+            return
         self._served = served = self._folders(context)
         if p.fills:
             with context.phase("documents"):
@@ -157,6 +229,7 @@ class WebWorkload(Workload):
         self._serving = serving_class(p.server)(p)
         with context.phase("server"):
             self._serving.start(context, served)
+        self._address = self._serving.address
         context.services.web_server_pids = self._serving.pids()
 
     def _folders(self, context: RunContext) -> Served:
@@ -191,66 +264,103 @@ class WebWorkload(Workload):
 
     def measure(self, context: RunContext) -> Outcome:
         """The search where one is asked for, then the timed load."""
-        p, serving = self.parameters, self._serving
-        assert serving is not None
+        p, share = self.parameters, context.share
         found = Found()
         if p.load == "connections":
             with context.phase("search"):
-                found = search(
-                    p, lambda number, seconds: self._load(context, number, seconds, drain_s=0.0)
-                )
+                found = search(p, lambda number, seconds: self._step(context, number, seconds))
         connections = max(1, found.most) if p.load == "connections" else p.connections
-        before_s = serving.cpu_s()
-        with context.timed() as part, context.phase("load"):
-            report = self._load(context, connections, p.duration, watcher=part.watcher)
-        after_s = serving.cpu_s()
-        part.was(report["start_monotonic_ns"], report["window_end_ns"])
-        server_s = None if before_s is None or after_s is None else after_s - before_s
-        if p.on_lines:
-            found.steps.append(step_of(report, p, searched=False))
-        return Outcome(
-            metrics=outcome.metrics(report, p, found, server_s),
-            samples=outcome.samples(report, found),
-            completions=[outcome.completions(report)],
-            checks=checks.of_load(report, p, found),
-        )
+        generators = self._generators(context, connections, p.duration, sums=share is not None)
+        if share is not None:
+            generators.start()  # before all are told when to begin
+        lead_s = 0.0 if share is None else START_S
+        with self.loaded(), context.timed(lead_s=lead_s) as part, context.phase("load"):
+            if share is None:
+                generators.start(part.watcher)
+            made = self._kept(generators.run(None if share is None else part.start_ns))
+        for one in made:
+            part.was(one.report["start_monotonic_ns"], one.report["window_end_ns"])
+        if share is not None:
+            if made:
+                part.began(max(one.report["began_ns"] for one in made))
+            return self._hand_over(context, share, made, found)
+        return self._outcome(made[0].report, found)
 
-    def _load(
+    def _step(self, context: RunContext, connections: int, seconds: float) -> dict[str, Any]:
+        """One load of the search, of all hosts; what it came to on all of them."""
+        number = self._loads
+        generators = self._generators(context, connections, seconds, drain_s=0.0)
+        generators.start()
+        met = context.timed.meet(f"load {number}")
+        at_ns = None if context.share is None else met.at_ns + STEP_LEAD_NS
+        made = self._kept(generators.run(at_ns))
+        mine = together([one.report for one in made])
+        return together(context.timed.meet(f"load {number} is over", mine).said)
+
+    def _generators(
         self,
         context: RunContext,
         connections: int,
         seconds: float,
         *,
         drain_s: float = DRAIN_S,
-        watcher: LaunchWatcher | None = None,
-    ) -> dict[str, Any]:
-        """One load, by a process of its own; the core's report."""
-        number = len(self._loads)
-        name = f"load-{number}"
-        report = context.logs / f"{name}-report.json"
-        config = {
-            "load": self._load_config(context, connections, seconds, number) | {"drain_s": drain_s},
-            "report": str(report),
-        }
-        process = begin(
-            context, context.client_host, "generating", name, config, watcher=watcher,
-            about=f"{connections:,} connections, ",
-        )  # fmt: skip
-        process.until("done", context)
-        process.process.wait()
-        found: dict[str, Any] = json.loads(report.read_bytes())
-        refuse_debug_build(found["flags"])
-        if found["ended"] != "complete":
-            raise RunFailed("the load was stopped before its end", fix="run it again")
-        self._loads.append(found)
-        return found
+        sums: bool = False,
+    ) -> Generators:
+        """Those of the next load."""
+        number, self._loads = self._loads, self._loads + 1
+        load = self._load_config(context, connections, seconds, number) | {"drain_s": drain_s}
+        return Generators(context, number, load, self.parameters.threads, sums=sums)
+
+    def _kept(self, made: list[Made]) -> list[Made]:
+        """The same; their POSTs are remembered."""
+        for one in made:
+            self._posts.setdefault(one.index, []).extend(one.report["posts"])
+        return made
+
+    def _hand_over(
+        self, context: RunContext, share: Share, made: Sequence[Made], found: Found
+    ) -> Outcome:
+        """What the processes of this host made, for the prime."""
+        sums = {one.index: one.sums for one in made}
+        handed = [
+            hosts.Handed(
+                index=index, sums=sums.get(index), posts=self._posts.get(index, []), found=found
+            )
+            for index in share.indices
+        ]
+        keep(handed, context.folder)
+        return Outcome(metrics={})
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        """The core adds up what the processes of all hosts handed over."""
+        whole = hosts.merged(parts)
+        refuse_debug_build(whole.report["flags"])
+        text = json.dumps(whole.report, indent=1)
+        (context.logs / hosts.REPORT).write_text(text, encoding="utf-8")
+        self._posts = {0: whole.posts}
+        context.timed.was(whole.report["start_monotonic_ns"], whole.report["window_end_ns"])
+        context.commands.extend(argv for part in parts for argv in part.record.commands)
+        made = self._outcome(whole.report, whole.found)
+        made.by_host = whole.by_host
+        return made
+
+    def _outcome(self, report: dict[str, Any], found: Found) -> Outcome:
+        """Of the timed load."""
+        p = self.parameters
+        if p.on_lines:
+            found.steps.append(step_of(report, p, searched=False))
+        return Outcome(
+            metrics=outcome.metrics(report, p, found, self._server_cpu_s),
+            samples=outcome.samples(report, found),
+            completions=[outcome.completions(report)],
+            checks=checks.of_load(report, p, found),
+        )
 
     def _load_config(
         self, context: RunContext, connections: int, seconds: float, number: int
     ) -> dict[str, Any]:
         """As the core takes it; every effective value is given, so that it can be repeated."""
         p = self.parameters
-        assert self._serving is not None
         mode: dict[str, Any] = {"mode": p.load, "connections": connections}
         if p.on_lines:
             mode |= {
@@ -261,7 +371,7 @@ class WebWorkload(Workload):
         elif p.load == "open":
             mode |= {"rate_per_s": p.rate, "arrivals": p.arrivals}
         config = {
-            "address": self._serving.address,
+            "address": self._address,
             "file_set": self._file_set(),
             "load": mode,
             "close_share": p.close_share,
@@ -269,14 +379,14 @@ class WebWorkload(Workload):
             "warm_up_s": p.warm_up,
             "measure_s": seconds,
             "timeout_s": p.timeout,
-            "threads": min(p.threads, connections),
-            "process": number,
             "seed": (context.seed + number) % 2**63,
         }
         return config if p.mix is None else config | {"mix": p.mix}
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
         """With the server down: its logs are whole."""
+        if self._is_part:
+            return []
         serving, served = self._serving, self._served
         assert serving is not None
         assert served is not None
@@ -285,7 +395,8 @@ class WebWorkload(Workload):
             text = json.dumps(counters, indent=1)
             (context.logs / "server-counters.json").write_text(text, encoding="utf-8")
         log = served.post_log if serving.records_posts else None
-        return [checks.posts(log, self._loads), *checks.of_server(counters)]
+        posts = [writer for some in self._posts.values() for writer in some]
+        return [checks.posts(log, posts), *checks.of_server(counters)]
 
     def finish(self, context: RunContext) -> None:
         """The server goes; a generator has ended, or the journal ends it."""

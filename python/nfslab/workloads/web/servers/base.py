@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from nfslab.databases.shared.last_words import log_tail, told
+from nfslab.errors import RunFailed
+from nfslab.hosts.base import end_of
 from nfslab.machine.availability import Availability
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses
 
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from nfslab.hosts.base import Link
     from nfslab.machine.processes import Status
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
@@ -29,6 +33,11 @@ class Served:
     access_log: Path
 
 
+def let_in(link: Link) -> tuple[str, ...]:
+    """Addresses that may connect: the clients'; on this machine alone anybody's of it."""
+    return () if link.is_loopback else link.addresses
+
+
 class WebServing(ABC):
     """A web server of one run."""
 
@@ -37,6 +46,8 @@ class WebServing(ABC):
     records_posts: bool = True
     """Whether its log of POSTs is ours to read."""
     processes: Sequence[Process] = ()
+    log: Path | None = None
+    """What it says, once it has started."""
 
     def __init__(self, parameters: WebParameters) -> None:
         self.parameters = parameters
@@ -53,6 +64,16 @@ class WebServing(ABC):
     @abstractmethod
     def stop(self) -> dict[str, Any]:
         """End it; what the application counted. Harmless when it was never started."""
+
+    def require_up(self, within_s: float) -> None:
+        """RunFailed where one of its processes is gone, or goes so soon."""
+        for process in self.processes:
+            if process.ended_within(within_s):
+                raise RunFailed(
+                    end_of("the web server", process.wait()) + " in the middle of the run",
+                    why=told(log_tail(self.log)) if self.log else "",
+                    fix="see its logs in the run's logs",
+                )
 
     def cpu_s(self) -> float | None:
         """CPU seconds of all its processes so far, in clock ticks; None: not known."""

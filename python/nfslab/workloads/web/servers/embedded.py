@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nfslab.hosts.base import LOOPBACK
 from nfslab.workloads.web.processes import begin
-from nfslab.workloads.web.servers.base import WebServing
+from nfslab.workloads.web.servers.base import WebServing, let_in
 
 if TYPE_CHECKING:
     from nfslab.workloads.base import RunContext
@@ -21,10 +22,11 @@ class EmbeddedServing(WebServing):
     """It makes the dynamic part for another server, which keeps the access log."""
 
     def start(self, context: RunContext, served: Served) -> None:
-        """On the servers' side of the link, at any free port."""
-        p = self.parameters
+        """At any free port on the servers' side of the link; behind another server only for it."""
+        p, link = self.parameters, context.client_host.link
         config: dict[str, Any] = {
-            "listen": f"{context.client_host.link.server}:0",
+            "listen": f"{LOOPBACK if self.behind else link.server}:0",
+            "allow": [] if self.behind else let_in(link),
             "root": str(served.root),
             "post_log": str(served.post_log),
             "sync_posts": p.sync_posts,
@@ -41,7 +43,7 @@ class EmbeddedServing(WebServing):
         self._running = begin(
             context, context.server_host, "serving", name, config, watcher=watcher
         )
-        self.processes = [self._running.process]
+        self.processes, self.log = [self._running.process], self._running.log
         self.address = self._running.until("ready", context)["address"]
 
     def stop(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -33,6 +34,12 @@ class ExternalServing(WebServing):
             ) from error
         numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
         name, port = socket.getnameinfo(found[0][4], numeric)
+        if ipaddress.ip_address(name).is_loopback and not context.client_host.link.is_loopback:
+            raise RunFailed(
+                f"{self.parameters.server} is another server on the client's host",
+                why=f"{name} is each host's own loopback: nobody named what is there",
+                fix="name workload.server as the client's host sees it",
+            )
         self.address = f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
         context.notes.append(
             f"{self.parameters.server} ran already: its settings, its processor time and its log "

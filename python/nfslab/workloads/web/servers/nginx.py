@@ -23,10 +23,12 @@ from nfslab.machine.availability import Availability
 from nfslab.machine.own_folders import answers, free_ports
 from nfslab.machine.processes import send_signal
 from nfslab.machine.users import unprivileged_user
-from nfslab.workloads.web.servers.base import WebServing
+from nfslab.workloads.web.servers.base import WebServing, let_in
 from nfslab.workloads.web.servers.embedded import EmbeddedServing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nfslab.machine.resources import Entry
     from nfslab.machine.started import Process
     from nfslab.workloads.base import RunContext
@@ -83,12 +85,12 @@ class NginxServing(WebServing):
         self.address = f"{address}:{port}"
         text = configuration(
             self.parameters, served, folder, self.address, self._application.address,
-            without=_left_out(nginx),
+            without=_left_out(nginx), allow=let_in(context.client_host.link),
         )  # fmt: skip
         for path in (context.logs / "nginx.conf", folder / "nginx.conf"):
             path.write_text(text, encoding="utf-8")
         (folder / "nginx.conf").chmod(0o644)
-        log = context.logs / "nginx.log"
+        self.log = log = context.logs / "nginx.log"
         argv = [nginx, "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf")]
         context.commands.append(argv)
         self._process = context.server_host.spawn(
@@ -170,8 +172,9 @@ def configuration(
     address: str,
     application: str,
     without: frozenset[str] = frozenset(),
+    allow: Sequence[str] = (),
 ) -> str:
-    """nginx.conf."""
+    """nginx.conf; `allow`: who may connect, where not all may."""
     files = open_files(p)
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = files if hard == resource.RLIM_INFINITY else min(files, hard)
@@ -197,6 +200,8 @@ def configuration(
         f"upstream application {{ server {application}; keepalive 64; }}",
         "server {",
         f"    listen {address} backlog=4096;",
+        *(f"    allow {client};" for client in allow),
+        *(["    deny all;"] if allow else []),
         f"    root {_quoted(served.root)};",
         "    proxy_http_version 1.1;",
         '    proxy_set_header Connection "";',
