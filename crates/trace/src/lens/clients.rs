@@ -7,8 +7,10 @@
 //!
 //! Bounds: the first [`MAX_LINES`] connections have a line of their own, those behind them one for
 //! each pair. Pairs and users beyond [`MAX_PAIRS`] and [`MAX_USERS`] are counted together as `null`
-//! with `other: true`; the first [`MAX_COUNTED_CONNECTIONS`] connections are counted.
+//! with `other: true`; the first [`MAX_COUNTED_CONNECTIONS`] connections are counted. Rows with
+//! equally many calls stand in the order of their first calls, hosts in that of their addresses.
 
+mod counted;
 #[cfg(test)]
 mod tests;
 
@@ -19,15 +21,19 @@ use serde_json::{Map, Value, json};
 
 use super::connection_slots::ConnectionSlots;
 use super::ledger::{Row, group, top};
+use super::operations::Unfit;
 use super::pool::Pool;
 use super::statuses::Statuses;
-use super::{Extent, Lens, Section};
+use super::{Extent, Lens, LensOptions, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
 use crate::names::Names;
 
 /// Connections with a line of their own: as many as [`MAX_BLOCKS`] surely has room for.
 pub const MAX_LINES: usize = 256;
+/// The same where a part of a capture is read: the first ones of all parts are known only once
+/// these are put together.
+pub const MAX_LINES_OF_A_PART: usize = 2048;
 /// Pairs of hosts told apart.
 pub const MAX_PAIRS: usize = 2048;
 /// Users told apart.
@@ -38,6 +44,8 @@ pub const MAX_COUNTED_CONNECTIONS: usize = 1 << 22;
 pub const TOP_ROWS: usize = 100;
 /// Blocks of latencies of all lines; 11 MB.
 pub const MAX_BLOCKS: usize = 40_000;
+/// The same where a part of a capture is read; 44 MB.
+pub const MAX_BLOCKS_OF_A_PART: usize = 160_000;
 /// Parts of a power of two: quantiles are within 0.8 %.
 const PARTS: usize = 64;
 /// Entries of the short ways to rows.
@@ -45,8 +53,8 @@ const SLOTS: usize = 64;
 
 type Hosts = (Host, Host);
 
-/// A connection as its ends name it. Its number tells later ones of the same ports apart.
-type Ends = (u32, Endpoint, Endpoint, Transport);
+/// A connection as its ends name it: who calls, who is called.
+type Ends = (Endpoint, Endpoint, Transport);
 
 /// Calls of one connection, or of all others between two hosts.
 #[derive(Clone, Debug)]
@@ -74,6 +82,8 @@ struct User {
 /// The lens.
 #[derive(Debug)]
 pub struct Clients {
+    /// Connections with a line of their own at most.
+    most: usize,
     lines: Vec<Line>,
     by_connection: ConnectionSlots<Option<u32>>,
     told_apart: usize,
@@ -95,9 +105,23 @@ pub struct Clients {
 
 const UNUSED: u32 = u32::MAX;
 
-impl Default for Clients {
-    fn default() -> Self {
+/// Makes the lens.
+///
+/// # Errors
+/// None.
+pub fn make(options: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
+    let (most, blocks) = match options.of_a_part {
+        true => (MAX_LINES_OF_A_PART, MAX_BLOCKS_OF_A_PART),
+        false => (MAX_LINES, MAX_BLOCKS),
+    };
+    Ok(Box::new(Clients::within(most, blocks)))
+}
+
+impl Clients {
+    /// With lines of their own for so many connections, and so many blocks of latencies.
+    fn within(most: usize, blocks: usize) -> Self {
         Clients {
+            most,
             lines: Vec::new(),
             by_connection: ConnectionSlots::default(),
             told_apart: 0,
@@ -111,32 +135,29 @@ impl Default for Clients {
             uncounted: false,
             statuses: Statuses::default(),
             user_statuses: Statuses::default(),
-            pool: Pool::new(MAX_BLOCKS),
+            pool: Pool::new(blocks),
             no_pool: Pool::new(0),
         }
     }
-}
 
-impl Clients {
     #[inline(always)]
     fn line(&mut self, call: &Call) -> usize {
         match *self.by_connection.of(call.connection) {
             Some(place) => place as usize,
-            None => self.find_line(call),
+            None => self.find_line(call.connection, (call.client, call.server, call.transport)),
         }
     }
 
     #[cold]
-    fn find_line(&mut self, call: &Call) -> usize {
-        let hosts = (call.client.host, call.server.host);
-        let place = if self.told_apart < MAX_LINES {
+    fn find_line(&mut self, connection: u32, ends: Ends) -> usize {
+        let hosts = (ends.0.host, ends.1.host);
+        let place = if self.told_apart < self.most {
             self.told_apart += 1;
-            let ends = (call.connection, call.client, call.server, call.transport);
             self.new_line(Some(hosts), Some(ends))
         } else {
             self.rest_of_pair(hosts)
         };
-        *self.by_connection.of(call.connection) = Some(place);
+        *self.by_connection.of(connection) = Some(place);
         place as usize
     }
 
@@ -232,6 +253,15 @@ impl Lens for Clients {
         self.user_statuses.count(user.place, call);
     }
 
+    fn take_counted(&mut self) -> Result<Value, Unfit> {
+        let fresh = Clients::within(self.most, self.pool.most());
+        std::mem::replace(self, fresh).counted()
+    }
+
+    fn add_counted(&mut self, counted: &Value, number: &dyn Fn(u32) -> u32) -> Result<(), Unfit> {
+        self.add(counted, number)
+    }
+
     fn finish(&mut self, _names: &Names, _extent: &Extent) -> Section {
         let error = Pool::<PARTS>::RELATIVE_ERROR;
         Section::from(json!({
@@ -247,10 +277,11 @@ impl Lens for Clients {
                     ("server", text(hosts.map(|hosts| hosts.1))),
                 ]
             }),
-            "by_connection": self.lines_json(|line| line.ends, |ends| {
+            "by_connection": self.lines_json(|line| Some((line.place, line.ends?)), |line| {
+                let ends = line.map(|(_, ends)| ends);
                 [
-                    ("client", text(ends.map(|(_, client, ..)| client))),
-                    ("server", text(ends.map(|(_, _, server, _)| server))),
+                    ("client", text(ends.map(|(client, ..)| client))),
+                    ("server", text(ends.map(|(_, server, _)| server))),
                     ("transport", text(ends.map(|(.., transport)| match transport {
                         Transport::Tcp => "tcp",
                         Transport::Udp => "udp",
