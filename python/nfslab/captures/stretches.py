@@ -76,8 +76,8 @@ class Stretches:
         try:
             for left in (at - 1, at):
                 self._try(left, tried)
-            while (left := self._due()) is not None:
-                self._put_together(left, tried)
+            while (due := self._due()) is not None:
+                self._put_together(due, tried)
         except _RefusedError as refused:
             return self._give_up(refused.left, str(refused))
         return None

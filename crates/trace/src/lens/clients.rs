@@ -31,9 +31,6 @@ use crate::names::Names;
 
 /// Connections with a line of their own: as many as [`MAX_BLOCKS`] surely has room for.
 pub const MAX_LINES: usize = 256;
-/// The same where a part of a capture is read: the first ones of all parts are known only once
-/// these are put together.
-pub const MAX_LINES_OF_A_PART: usize = 2048;
 /// Pairs of hosts told apart.
 pub const MAX_PAIRS: usize = 2048;
 /// Users told apart.
@@ -44,12 +41,31 @@ pub const MAX_COUNTED_CONNECTIONS: usize = 1 << 22;
 pub const TOP_ROWS: usize = 100;
 /// Blocks of latencies of all lines; 11 MB.
 pub const MAX_BLOCKS: usize = 40_000;
-/// The same where a part of a capture is read; 44 MB.
-pub const MAX_BLOCKS_OF_A_PART: usize = 160_000;
 /// Parts of a power of two: quantiles are within 0.8 %.
 const PARTS: usize = 64;
 /// Entries of the short ways to rows.
 const SLOTS: usize = 64;
+
+/// What is told apart at most.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    lines: usize,
+    users: usize,
+    blocks: usize,
+}
+
+const BOUNDS: Bounds = Bounds {
+    lines: MAX_LINES,
+    users: MAX_USERS,
+    blocks: MAX_BLOCKS,
+};
+/// The same where a part of a capture is read: which ones are the first of all is known only once
+/// parts are put together. The blocks take 44 MB.
+const BOUNDS_OF_A_PART: Bounds = Bounds {
+    lines: 2048,
+    users: 8192,
+    blocks: 160_000,
+};
 
 type Hosts = (Host, Host);
 
@@ -82,8 +98,7 @@ struct User {
 /// The lens.
 #[derive(Debug)]
 pub struct Clients {
-    /// Connections with a line of their own at most.
-    most: usize,
+    bounds: Bounds,
     lines: Vec<Line>,
     by_connection: ConnectionSlots<Option<u32>>,
     told_apart: usize,
@@ -110,18 +125,17 @@ const UNUSED: u32 = u32::MAX;
 /// # Errors
 /// None.
 pub fn make(options: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
-    let (most, blocks) = match options.of_a_part {
-        true => (MAX_LINES_OF_A_PART, MAX_BLOCKS_OF_A_PART),
-        false => (MAX_LINES, MAX_BLOCKS),
+    let bounds = match options.of_a_part {
+        true => BOUNDS_OF_A_PART,
+        false => BOUNDS,
     };
-    Ok(Box::new(Clients::within(most, blocks)))
+    Ok(Box::new(Clients::within(bounds)))
 }
 
 impl Clients {
-    /// With lines of their own for so many connections, and so many blocks of latencies.
-    fn within(most: usize, blocks: usize) -> Self {
+    fn within(bounds: Bounds) -> Self {
         Clients {
-            most,
+            bounds,
             lines: Vec::new(),
             by_connection: ConnectionSlots::default(),
             told_apart: 0,
@@ -135,7 +149,7 @@ impl Clients {
             uncounted: false,
             statuses: Statuses::default(),
             user_statuses: Statuses::default(),
-            pool: Pool::new(blocks),
+            pool: Pool::new(bounds.blocks),
             no_pool: Pool::new(0),
         }
     }
@@ -151,7 +165,7 @@ impl Clients {
     #[cold]
     fn find_line(&mut self, connection: u32, ends: Ends) -> usize {
         let hosts = (ends.0.host, ends.1.host);
-        let place = if self.told_apart < self.most {
+        let place = if self.told_apart < self.bounds.lines {
             self.told_apart += 1;
             self.new_line(Some(hosts), Some(ends))
         } else {
@@ -204,10 +218,10 @@ impl Clients {
             return *place;
         }
         let place = self.users.len() as u32;
-        if self.users.len() > MAX_USERS {
+        if self.users.len() > self.bounds.users {
             return place - 1;
         }
-        let other = self.users.len() == MAX_USERS;
+        let other = self.users.len() == self.bounds.users;
         if !other {
             self.by_user.insert(user, place);
         }
@@ -254,7 +268,7 @@ impl Lens for Clients {
     }
 
     fn take_counted(&mut self) -> Result<Value, Unfit> {
-        let fresh = Clients::within(self.most, self.pool.most());
+        let fresh = Clients::within(self.bounds);
         std::mem::replace(self, fresh).counted()
     }
 

@@ -68,11 +68,6 @@ impl<const PARTS: usize> Pool<PARTS> {
         }
     }
 
-    /// Blocks that it may grow to.
-    pub fn most(&self) -> usize {
-        self.most
-    }
-
     /// Counts a latency in a row's chain; false if there was no room for it.
     #[inline(always)]
     #[must_use]

@@ -9,7 +9,7 @@ use super::numbering::Numbering;
 use super::stretch::{Known, Stretch};
 use crate::block::Block;
 use crate::lens::operations::{Operations, Unfit};
-use crate::lens::{Extent, LENSES, Lens, LensOptions};
+use crate::lens::{Extent, LENSES, Lens, LensOptions, Section};
 use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
 use crate::names::Names;
 use crate::packet::{Anomaly, Lost};
@@ -308,28 +308,34 @@ impl Part {
             skipped_bytes: skipped,
             ..Totals::default()
         };
-        let mut operations = Operations::default();
-        operations.add(&all.operations)?;
-        let table = LENSES
-            .first()
-            .map(|(name, _)| (*name).to_owned())
-            .unwrap_or_default();
-        let mut sections = vec![(table, operations.finish(&Names::default(), &extent))];
-        for (name, make) in LENSES {
-            let Some(counted) = all.lenses.get(*name) else {
-                continue;
-            };
-            let lens = make(&LensOptions::default());
-            let mut lens = lens.map_err(|_| Apart::Wrong)?;
-            lens.add_counted(counted, &|own| own)?;
-            sections.push(((*name).to_owned(), lens.finish(&Names::default(), &extent)));
-        }
         Ok(Findings {
             summary: summary::summary(&whole, &totals, &anomalies, inputs),
-            sections,
+            sections: sections(&all, &extent)?,
             cpu_ns: self.cpu_ns,
         })
     }
+}
+
+/// The sections of the table by operation and of the other lenses.
+fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, Apart> {
+    let mut operations = Operations::default();
+    operations.add(&all.operations)?;
+    let names = Names::default();
+    let mut found = Vec::new();
+    for (at, (name, make)) in LENSES.iter().enumerate() {
+        let section = match all.lenses.get(*name) {
+            _ if at == 0 => operations.finish(&names, extent),
+            None => continue,
+            Some(counted) => {
+                let lens = make(&LensOptions::default());
+                let mut lens = lens.map_err(|_| Apart::Wrong)?;
+                lens.add_counted(counted, &|own| own)?;
+                lens.finish(&names, extent)
+            }
+        };
+        found.push(((*name).to_owned(), section));
+    }
+    Ok(found)
 }
 
 /// Idle connections that come back in a stretch are known no longer; of those that do so behind the

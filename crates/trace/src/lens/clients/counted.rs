@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Clients, Ends, Line, MAX_USERS};
+use super::{Clients, Ends, Line};
 use crate::block::{Endpoint, Host, Transport};
 use crate::lens::ledger::{self, GROUPS};
 use crate::lens::operations::{Failure, Unfit};
@@ -65,7 +65,7 @@ impl Clients {
         let full = self.by_connection.replaced() > 0
             || self.statuses.is_full()
             || self.user_statuses.is_full()
-            || self.users.len() > MAX_USERS
+            || self.users.len() > self.bounds.users
             || self.lines.len() > self.told_apart
             || self.lines.iter().any(|line| line.row.unheld() > 0);
         if full {

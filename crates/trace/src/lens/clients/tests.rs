@@ -6,7 +6,7 @@ use super::*;
 use crate::lens::tests::hand_made::{endpoint, read};
 
 fn section(calls: &[Call]) -> Value {
-    let mut lens = Clients::within(MAX_LINES, MAX_BLOCKS);
+    let mut lens = Clients::within(BOUNDS);
     let names = Names::default();
     for call in calls {
         lens.call(call, &names);
@@ -63,8 +63,8 @@ fn calls_add_up_by_client_by_server_and_by_user() {
     let expected = [
         json!(["10.0.0.2:700", "10.0.0.1:2049", "udp", 2]),
         json!(["10.0.0.2:701", "10.0.0.1:2049", "udp", 1]),
-        json!(["10.0.0.3:702", "10.0.0.1:2049", "udp", 1]),
         json!(["10.0.0.2:703", "10.0.0.9:2049", "udp", 1]),
+        json!(["10.0.0.3:702", "10.0.0.1:2049", "udp", 1]),
     ];
     assert_eq!(rows, expected);
 
@@ -170,12 +170,15 @@ fn what_was_counted_in_parts_adds_up_to_what_is_counted_in_a_row() {
 #[test]
 fn more_than_a_part_tells_apart_and_what_nobody_counted_is_refused() {
     let names = Names::default();
-    let mut full = Clients::within(2, MAX_BLOCKS);
+    let mut full = Clients::within(Bounds { lines: 2, ..BOUNDS });
     for connection in 0..3 {
         full.call(&call(2, 1, connection, None, 5), &names);
     }
     assert_eq!(full.take_counted(), Err(Unfit::Full));
-    let mut room = Clients::within(3, 1);
+    let mut room = Clients::within(Bounds {
+        blocks: 1,
+        ..BOUNDS
+    });
     room.call(&call(2, 1, 0, None, 5), &names);
     let counted = room.take_counted().unwrap();
     room.call(&call(2, 1, 0, None, 5), &names);
