@@ -2,6 +2,7 @@
 
     python benches/trace_workers.py --dir /var/tmp --repetitions 5
     python benches/trace_workers.py --workers 2 --files 4 --size 6G
+    python benches/trace_workers.py --by client
 
 A capture (`small` of capture_generator.py) is cut into files of one size, plain and compressed
 with gzip -1. One process on one processor, one process, and N processes take turns on the same
@@ -80,7 +81,8 @@ def told(cost: Cost) -> str:
 
 def measure(paths: list[Path], options: argparse.Namespace, folder: Path) -> dict[str, list[Cost]]:
     """Costs by who read."""
-    ours = (sys.executable, "-m", "nfslab", "trace", "--quick", "--json", "--workers")
+    by = [f"--by={what}" for what in options.by]
+    ours = (sys.executable, "-m", "nfslab", "trace", "--quick", *by, "--json", "--workers")
     ways = {"1 on 1 processor": 1, "1": 1, f"{options.workers}": options.workers}
     costs: dict[str, list[Cost]] = {way: [] for way in ways}
     order = random.Random(SEED)
@@ -104,6 +106,7 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=4)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--by", action="append", default=[], help="as nfslab trace --by")
     parser.add_argument("--small", action="store_true", help="does it work: no figure is judged")
     options = parser.parse_args()
     if options.small:

@@ -1599,9 +1599,12 @@ def capture_order(files: list[str] | list[Path]) -> tuple[list[Path], int]:
     """
 
 def read_part(
-    file: str | Path, next: str | Path | None, progress: Callable[[TraceProgress], object]
+    files: list[str] | list[Path],
+    next: str | Path | None,
+    lenses: list[str],
+    progress: Callable[[TraceProgress], object],
 ) -> bytes:
-    """The table per operation of a file of a capture, to be joined with those of the others.
+    """The table per operation of files of a capture, and these lenses, to be joined with others'.
 
     Reads the beginning of the `next` file as well. `progress` ends it by what it raises.
     CoreError as those of `Trace`.
@@ -1610,13 +1613,14 @@ def read_part(
 def join_parts(one: bytes, next: bytes) -> bytes:
     """Two parts as one; `next` begins with the file behind the last one of the first.
 
-    CoreError "apart": they do not tell what reading the files in a row would.
+    CoreError: they do not tell what reading in a row would; "apart": reading the files of both so
+    helps; "in_a_row": only reading all does.
     """
 
 def part_findings(
     part: bytes, moved: int, inputs: list[str]
 ) -> tuple[str, dict[str, tuple[str, bytes]]]:
-    """As `Trace.finish`, of a part that is of all files. CoreError "apart"."""
+    """As `Trace.finish`, of a part that is of all files. CoreError as of `join_parts`."""
 
 @final
 class Columns:

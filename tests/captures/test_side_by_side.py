@@ -1,5 +1,6 @@
 """`--workers`: files read by a process each give what reading them in a row gives, to the byte;
-a process that is killed costs time alone; what cannot be put together is read in a row, and said.
+a process that is killed costs time alone; what cannot be put together is read in a row, and said:
+two files where that helps, else all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 from nfslab.captures.analysis import Asked, read_captures
 from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 from nfslab.cluster.base import Agent
+from nfslab.cluster.here import AgentHere
 from nfslab.errors import RunFailed
 from nfslab.machine import children
 
@@ -27,6 +29,10 @@ from tests.cluster.clusters import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = Asked(lenses=("operations",))
+BY_CLIENT = Asked(lenses=("operations", "clients"))
+PAYLOAD_BYTES = 16 + 14 + 20 + 32
+"""A longer record has payload of TCP."""
+CLIENTS = 16
 LENGTH_S = 4000
 """Captures are drawn out to it: a call is settled 120 s after its reply."""
 
@@ -46,16 +52,21 @@ def cut(capture: bytes, folder: Path, files: int) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """A busy server's capture in two files of 24 MB."""
-    folder = tmp_path_factory.mktemp("side-by-side")
-    made = folder / "whole.pcap"
+def busy(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A busy server's capture, 48 MB."""
+    made = tmp_path_factory.mktemp("busy") / "whole.pcap"
     generator = ROOT / "benches" / "capture_generator.py"
     command = [sys.executable, str(generator), "small", "48M", "--out", str(made)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    found = cut(made.read_bytes(), folder, 2)
+    found = made.read_bytes()
     made.unlink()
     return found
+
+
+@pytest.fixture(scope="module")
+def files(busy: bytes, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """It in two files."""
+    return cut(busy, tmp_path_factory.mktemp("side-by-side"), 2)
 
 
 def told(text: str) -> str:
@@ -66,8 +77,8 @@ def told(text: str) -> str:
     return json.dumps(content)
 
 
-def in_a_row(paths: list[Path]) -> str:
-    return told(json.dumps(read_captures(paths, QUICK).content))
+def in_a_row(paths: list[Path], asked: Asked = QUICK) -> str:
+    return told(json.dumps(read_captures(paths, asked).content))
 
 
 class Watched:
@@ -104,8 +115,52 @@ def test_the_json_of_two_workers_is_that_of_one(
     assert told(two.out) == told(alone.out)
 
 
+def test_tables_by_client_of_two_workers_are_those_of_one(
+    files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    by = ["--by", "client", "--by", "user", "--by", "connection", "--by", "server"]
+    quick = ["trace", "--quick", *by]
+    two = nfslab(capsys, *quick, "--json", "--workers", 2, *files)
+    assert (two.code, two.err) == (0, "")
+    assert told(two.out) == in_a_row(files, BY_CLIENT)
+    lists = json.loads(two.out)["clients"]
+    assert [len(lists[name]) for name in ("clients", "by_connection")] == [CLIENTS, CLIENTS]
+    text, of_one = (nfslab(capsys, *quick, *more, *files) for more in (["--workers", 2], []))
+    assert text.out == of_one.out
+
+
+@pytest.mark.parametrize("asked", [QUICK, BY_CLIENT])
+def test_where_two_parts_do_not_fit_their_files_alone_are_read_again(
+    asked: Asked, busy: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes of the fourth file's beginning are sent again at its end."""
+    paths = cut(busy, tmp_path, 6)
+    packets = [record for _, record in records(paths[3].read_bytes())]
+    late = bytearray(next(one for one in packets[100:] if len(one) > PAYLOAD_BYTES))
+    late[:8] = packets[-10][:8]
+    packets.insert(-10, bytes(late))
+    paths[3].write_bytes(busy[:HEADER_BYTES] + b"".join(packets))
+    orders = []
+    tell = AgentHere.tell
+
+    def heard(agent: AgentHere, name: str, **content: Any) -> None:
+        orders.append(content["files"])
+        tell(agent, name, **content)
+
+    monkeypatch.setattr(AgentHere, "tell", heard)
+    notes: list[str] = []
+    found = read_side_by_side(paths, asked, 2, note=notes.append)
+    assert told(json.dumps(found.content)) == in_a_row(paths, asked)
+    kinds = {entry["kind"] for entry in found.content["anomalies"]}
+    assert "tcp_retransmission" in kinds
+    names = [str(path) for path in paths]
+    assert sorted(orders) == sorted([*([name] for name in names), names[2:4]])
+    assert len(notes) == 1
+    assert notes[0].startswith("2 of 6 files were read again")
+
+
 def test_files_in_another_order_are_counted_as_such(files: list[Path]) -> None:
-    found = read_side_by_side(files[::-1], 2)
+    found = read_side_by_side(files[::-1], QUICK, 2)
     assert told(json.dumps(found.content)) == in_a_row(files[::-1])
     kinds = {entry["kind"]: entry["count"] for entry in found.content["anomalies"]}
     assert kinds["files_reordered"] == 2
@@ -120,7 +175,7 @@ def test_a_worker_killed_half_way_costs_its_file_s_work_again(
         assert 0 < state["read_bytes"] <= state["total_bytes"]
         watched.started[0].kill()
 
-    found = read_side_by_side(files, 2, kill)
+    found = read_side_by_side(files, QUICK, 2, kill)
     assert watched.started[0].returncode == -signal.SIGKILL
     assert len(watched.started) == 3
     assert told(json.dumps(found.content)) == in_a_row(files)
@@ -131,7 +186,7 @@ def test_a_file_that_ends_every_process_is_told(
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RunFailed, match="cannot be read") as refused:
-        read_side_by_side(files, 2)
+        read_side_by_side(files, QUICK, 2)
     assert "ended 3 times" in refused.value.why
 
 
@@ -140,7 +195,7 @@ def test_an_interruption_leaves_no_process(files: list[Path], watched: Watched) 
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        read_side_by_side(files, 2, interrupt)
+        read_side_by_side(files, QUICK, 2, interrupt)
     assert [process.poll() for process in watched.started] == [0, 0]
 
 
@@ -181,7 +236,7 @@ def test_a_host_that_is_lost_costs_its_file_s_work_again(
             return agent
 
         one.begin = begun  # type: ignore[method-assign]
-        found = read_side_by_side(files, 2, kill, there.members)
+        found = read_side_by_side(files, QUICK, 2, kill, there.members)
     assert worker.wait() == -signal.SIGKILL
     assert told(json.dumps(found.content)) == in_a_row(files)
 
@@ -191,7 +246,7 @@ def test_without_any_host_left_nothing_is_read(files: list[Path], cluster: Clust
         for worker in cluster.workers.values():
             worker.kill()
         with pytest.raises(RunFailed, match="no host is left"):
-            read_side_by_side(files, 2, None, there.members)
+            read_side_by_side(files, QUICK, 2, None, there.members)
 
 
 def test_what_does_not_settle_is_read_in_a_row(
@@ -200,7 +255,7 @@ def test_what_does_not_settle_is_read_in_a_row(
     capture = gzip.decompress((Path(__file__).parent / "v3_udp.pcap.gz").read_bytes())
     paths = cut(capture, tmp_path, 2)
     with pytest.raises(NotSideBySide, match="under way"):
-        read_side_by_side(paths, 2)
+        read_side_by_side(paths, QUICK, 2)
     two = nfslab(capsys, "trace", "--quick", "--json", "--workers", 2, *paths)
     assert two.code == 0
     assert two.err.startswith("nfslab: note: read by one process, here: what was under way")
@@ -211,6 +266,7 @@ def test_what_does_not_settle_is_read_in_a_row(
     ("arguments", "why"),
     [
         ((), "only the table per operation"),
+        (("--quick", "--by", "file"), "only the table per operation"),
         (("--quick", "--from", "0"), "--from and --to"),
         (("--quick", "--calls", "calls.parquet"), "--calls"),
     ],

@@ -202,10 +202,26 @@ def test_quick_gives_the_same_table_and_no_other(capsys: pytest.CaptureFixture[s
     said = nfslab(capsys, "trace", "--quick", STALLS)
     assert (said.code, said.err) == (0, "")
     assert "NFSv3 GETATTR" in said.out
-    for option in (["--by", "file"], ["--compare", STALLS], ["--html", "page.html"]):
+    for option in (["--compare", STALLS], ["--html", "page.html"]):
         refused = nfslab(capsys, "trace", "--quick", *option, STALLS)
         assert refused.code == 2
         assert f"leave --quick or {option[0]} out" in refused.err
+
+
+@pytest.mark.parametrize(("by", "lens"), [("client", "clients"), ("class", "files")])
+def test_quick_tables_by_something_are_those_of_the_whole_report(
+    by: str, lens: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
+    quick = json.loads(nfslab(capsys, "trace", "--json", "--quick", "--by", by, STALLS).out)
+    assert {"operations", lens} <= set(quick)
+    assert not {"clients", "files", "rpcstat", "stalls", "access", "network"} - {lens} & set(quick)
+    assert (quick["operations"], quick[lens]) == (whole["operations"], whole[lens])
+    of_all, alone = (
+        nfslab(capsys, "trace", *quickly, "--by", by, STALLS).out.split("\nBy ")[1]
+        for quickly in ([], ["--quick"])
+    )
+    assert of_all.startswith(alone)
 
 
 def test_standard_input_and_several_files_are_one_capture(

@@ -17,16 +17,20 @@ pub fn capture_order(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<(Vec<PathB
     found.map_err(|error| to_python(py, &error))
 }
 
-/// Reads a file, and the beginning of the next one; `progress` is called now and then, and ends it
-/// by what it raises.
+/// Reads files in a row, and the beginning of the next one; `progress` is called now and then, and
+/// ends it by what it raises.
 #[pyfunction]
 pub fn read_part<'py>(
     py: Python<'py>,
-    file: PathBuf,
+    files: Vec<PathBuf>,
     next: Option<PathBuf>,
+    lenses: Vec<String>,
     progress: Py<PyAny>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let task = Task::new(file, next);
+    let task = Task {
+        lenses,
+        ..Task::new(files, next)
+    };
     let mut raised = None;
     let part = py.detach(|| {
         read(&task, |state: Progress| {
@@ -65,11 +69,15 @@ pub fn part_findings<'py>(
     text_of(py, found.map_err(|why| apart(py, why))?)
 }
 
-/// Parts that do not tell what reading in a row would.
+/// Parts that do not tell what reading in a row would: two neighbours, or all of them.
 fn apart(py: Python<'_>, why: Apart) -> PyErr {
+    let kind = match why.of_neighbours() {
+        true => "apart",
+        false => "in_a_row",
+    };
     core_error(
         py,
-        "apart",
+        kind,
         "the files are not read side by side",
         why.to_string(),
         "Read them one after the other.",

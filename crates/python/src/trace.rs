@@ -68,6 +68,7 @@ impl Trace {
         let options = Options {
             lenses: asked.lenses,
             lens: LensOptions {
+                of_a_part: false,
                 file_classes: asked.file_classes,
             },
             columns: asked.columns,

@@ -1,7 +1,8 @@
 """Reads files of a capture for another process: `python -m nfslab.captures.part_worker`.
 
     parent (`nfslab.machine.agent`)      this process
-    read: `file`, `next`           ──>   the file, and the beginning of the next
+    read: `files`, `next`,         ──>   the files in a row, and the beginning of the next
+          `lenses`
                                          between: progress: `state`
                                          part: `part` (the core's JSON, as text), or error
     ... as often as it is told
@@ -21,12 +22,12 @@ from nfslab.machine.agent import Parent, ParentGone, error_content
 if TYPE_CHECKING:
     from nfslab._core import TraceProgress
 
-LINE_MAX = 1 << 20
-"""Bytes of a command: two names of files."""
+LINE_MAX = 8 << 20
+"""Bytes of a command: 2000 names of files of the longest kind."""
 
 
 def work(parent: Parent) -> None:
-    """One file after the other."""
+    """One order after the other."""
     from nfslab._core import CoreError, read_part
 
     def progress(state: TraceProgress) -> None:
@@ -37,7 +38,7 @@ def work(parent: Parent) -> None:
     while True:
         told = parent.obey("read")
         try:
-            part = read_part(told["file"], told["next"], progress)
+            part = read_part(told["files"], told["next"], told["lenses"], progress)
         except CoreError as error:
             parent.say("error", **error_content(error))
         else:

@@ -1,13 +1,15 @@
 """Files of one capture read side by side, by processes, and put together as if read in a row.
 
     in order ──> one task a file ──> agents (`captures.part_worker`), here or on a cluster's hosts
-             ──> parts ──> neighbours joined as they come ──> the same object as of one pass
+             ──> parts ──> neighbours joined as they come (`stretches`)
+             ──> the same object as of one pass
 
 What a task reads, when parts may be joined, and why what comes out is what reading in a row
 gives, is the core's (`crates/trace/src/analysis/parts`): nothing in a part knows of processes.
-Where the core refuses to join, `NotSideBySide` says why, and the caller reads in a row. A process
-or a host that is lost costs its file's work again. What is held here is one part for each stretch
-of files that are done: some hundred kilobytes, whatever the number of calls.
+Two neighbours that the core refuses to join are read again as one task, in a row. Where that would
+be most of the capture, `NotSideBySide` says why, and the caller reads all in a row. A process or a
+host that is lost costs its task's work again. What is held here are some parts for each stretch
+of files that are done: some hundred kilobytes each, whatever the number of calls.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.captures.analysis import CaptureAnalysis, Fault, in_words
+from nfslab.captures.stretches import Again, DoNotFitError, Stretch, Stretches
 from nfslab.cluster.here import MemberHere
 from nfslab.errors import RunFailed
 from nfslab.machine.resources import Resources
@@ -34,8 +37,13 @@ if TYPE_CHECKING:
     from nfslab.cluster.base import Agent, Member
 
 MODULE: Final = "nfslab.captures.part_worker"
+PUT_TOGETHER: Final = frozenset({"operations", "clients"})
+"""Lenses of which what was found in parts can be put together."""
 TRIES: Final = 3
-"""A file that ends its process so often is not given to another one."""
+"""A task that ends its process so often is not given to another one."""
+_OF_NEIGHBOURS: Final = "apart"
+_APART: Final = (_OF_NEIGHBOURS, "in_a_row")
+"""Kinds of the core's error where parts are not joined."""
 LISTEN_S: Final = 0.2
 """How soon who listens to an agent notices that it is no longer needed."""
 
@@ -46,11 +54,11 @@ class NotSideBySide(Exception):
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """A process, and the file that it reads."""
+    """A process, and what it reads."""
 
     member: Member
     agent: Agent
-    file: int | None = None
+    task: Stretch | None = None
     state: TraceProgress | None = None
 
 
@@ -66,21 +74,26 @@ def in_a_row_because(sources: Sequence[Source], asked: Asked) -> str | None:
         return "--calls needs them in a row"
     if asked.window_ns is not None:
         return "--from and --to need them in a row"
-    if list(asked.lenses) != ["operations"]:
-        return "only the table per operation (--quick) is put together of parts"
+    if not set(asked.lenses) <= PUT_TOGETHER:
+        return (
+            "only the table per operation (--quick) and those --by client, server, connection and "
+            "user are put together of parts"
+        )
     return None
 
 
 def read_side_by_side(
     files: Sequence[str | Path],
+    asked: Asked,
     workers: int,
     progress: Callable[[TraceProgress], None] | None = None,
     members: Sequence[Member] = (),
+    note: Callable[[str], None] | None = None,
 ) -> CaptureAnalysis:
-    """The table per operation of a capture. `NotSideBySide`; else as `read_captures`.
+    """What `in_a_row_because` allows of a capture. `NotSideBySide`; else as `read_captures`.
 
     `workers` processes here, or on all of these members together, which see the files at the same
-    paths; those are opened here, too, for their order.
+    paths; those are opened here, too, for their order. `note` is told what was read again.
     """
     from nfslab._core import CoreError, capture_order, part_findings
 
@@ -91,48 +104,73 @@ def read_side_by_side(
         raise in_words(error) from error
     whole_paths = [os.path.abspath(file) for file in ordered]
     with Resources("trace by several processes") as resources:
-        pool = _Pool(whole_paths, members or [MemberHere("here", resources)], progress)
+        here = members or [MemberHere("here", resources)]
+        pool = _Pool(whole_paths, asked.lenses, here, progress)
         try:
             whole = pool.run(min(workers, len(ordered)))
             text, blobs = part_findings(whole, moved, names)
         except CoreError as error:
-            raise _apart(error) from error
+            raise _in_a_row(error) from error
         finally:
             pool.end()
+    if note is not None and pool.again:
+        note(_read_again(pool.again, len(ordered)))
     return CaptureAnalysis(names, json.loads(text), blobs)
 
 
-def _apart(error: Any) -> Exception:
-    return NotSideBySide(error.why) if error.kind == "apart" else in_words(error)
+def _in_a_row(error: Any) -> Exception:
+    return NotSideBySide(error.why) if error.kind in _APART else in_words(error)
+
+
+def _read_again(again: Sequence[Again], files: int) -> str:
+    numbers = {number for one in again for number in one.stretch.files}
+    whys = Counter(one.why for one in again)
+    return f"{len(numbers)} of {files} files were read again, in a row: {'; '.join(whys)}"
+
+
+def _join(one: bytes, other: bytes) -> bytes:
+    from nfslab._core import CoreError, join_parts
+
+    try:
+        return join_parts(one, other)
+    except CoreError as error:
+        if error.kind == _OF_NEIGHBOURS:
+            raise DoNotFitError(error.why) from error
+        raise
 
 
 class _Pool:
     def __init__(
         self,
         files: Sequence[str],
+        lenses: Sequence[str],
         members: Sequence[Member],
         progress: Callable[[TraceProgress], None] | None,
     ) -> None:
         self._files, self._progress = files, progress
+        self._lenses = [lens for lens in lenses if lens != "operations"]
+        """The other one is always there."""
         self._members = list(members)
         self._sizes = [os.stat(file).st_size for file in files]
-        self._waiting = list(range(len(files)))
-        self._tries = [0] * len(files)
+        self._waiting = [Stretch(number, number + 1) for number in range(len(files))]
+        self._tries: Counter[Stretch] = Counter()
         self._workers: list[Worker] = []
         self._said: queue.SimpleQueue[tuple[Worker, dict[str, Any]]] = queue.SimpleQueue()
         self._listeners: list[threading.Thread] = []
         self._over = False
-        self._parts: dict[int, tuple[int, bytes]] = {}
-        """First file of a stretch -> the file behind its last, and its part."""
+        self._parts = Stretches(len(files), _join)
+        self.again: list[Again] = []
+        """What was read again, since parts did not fit."""
+        self._total_bytes = sum(self._sizes)
         self._done_bytes = self._done_frames = self._done_calls = 0
 
     def run(self, workers: int) -> bytes:
         """The part of all files."""
         for _ in range(workers):
             self._begin()
-        while 0 not in self._parts or self._parts[0][0] < len(self._files):
+        while (whole := self._parts.whole()) is None:
             self._hear(*self._said.get())
-        return self._parts[0][1]
+        return whole
 
     def end(self) -> None:
         """No process is left."""
@@ -166,12 +204,12 @@ class _Pool:
                     return
 
     def _give(self, worker: Worker) -> None:
-        worker.file = self._waiting.pop(0) if self._waiting else None
+        worker.task = task = self._waiting.pop(0) if self._waiting else None
         worker.state = None
-        if worker.file is not None:
-            behind = worker.file + 1
-            following = self._files[behind] if behind < len(self._files) else None
-            worker.agent.tell("read", file=self._files[worker.file], next=following)
+        if task is not None:
+            files = [self._files[number] for number in task.files]
+            following = self._files[task.behind] if task.behind < len(self._files) else None
+            worker.agent.tell("read", files=files, next=following, lenses=self._lenses)
 
     def _hear(self, worker: Worker, event: dict[str, Any]) -> None:
         match event["event"]:
@@ -181,13 +219,15 @@ class _Pool:
             case "progress":
                 worker.state = event["state"]
                 self._show()
-            case "part" if worker.file is not None:
-                self._take(worker.file, event["part"].encode())
-                self._done_bytes += self._sizes[worker.file]
+            case "part" if worker.task is not None:
+                self._done_bytes += self._bytes(worker.task)
                 if worker.state is not None:
                     self._done_frames += worker.state["frames"]
                     self._done_calls += worker.state["calls"]
-                self._give(worker)
+                self._take(worker.task, event["part"].encode())
+                worker.task = None
+                for idle in (one for one in self._workers if one.task is None):
+                    self._give(idle)
             case "ended" | "lost" as how:
                 if how == "lost":
                     self._without(worker.member, str(event["why"]))
@@ -203,41 +243,41 @@ class _Pool:
             )  # fmt: skip
 
     def _lost(self, worker: Worker, fate: str) -> None:
-        """Its file is read again, from the beginning, by a new one."""
+        """Its task is done again, from the beginning, by a new one."""
         self._workers.remove(worker)
         worker.agent.end()
-        file = worker.file
-        if file is None:
+        task = worker.task
+        if task is None:
             return
-        self._tries[file] += 1
-        if self._tries[file] >= TRIES:
+        self._tries[task] += 1
+        if self._tries[task] >= TRIES:
             raise RunFailed(
-                f"{self._files[file]} cannot be read",
+                f"{self._files[task.first]} cannot be read",
                 why=f"the process that reads it ended {TRIES} times, at last: {fate}",
                 fix="leave --workers out; is there memory left?",
             )
-        self._waiting.insert(0, file)
+        self._waiting.insert(0, task)
         self._begin()
 
-    def _take(self, file: int, part: bytes) -> None:
-        """A part, joined with its neighbours that are there."""
-        from nfslab._core import join_parts
+    def _take(self, task: Stretch, part: bytes) -> None:
+        again = self._parts.take(task, part)
+        if again is None:
+            return
+        all_of_them = len(again.stretch.files) == len(self._files)
+        long = 2 * self._bytes(again.stretch) > sum(self._sizes)
+        if all_of_them or (long and len(again.stretch.files) > 2):
+            raise NotSideBySide(again.why)
+        self.again.append(again)
+        self._total_bytes += self._bytes(again.stretch)
+        self._waiting.insert(0, again.stretch)
 
-        first, behind = file, file + 1
-        for begin, (end, before) in list(self._parts.items()):
-            if end == first:
-                part = join_parts(before, part)
-                del self._parts[begin]
-                first = begin
-        if behind in self._parts:
-            end, after = self._parts.pop(behind)
-            part, behind = join_parts(part, after), end
-        self._parts[first] = (behind, part)
+    def _bytes(self, task: Stretch) -> int:
+        return sum(self._sizes[number] for number in task.files)
 
     def _show(self) -> None:
         if self._progress is None:
             return
-        total = sum(self._sizes)
+        total = self._total_bytes
         states = [worker.state for worker in self._workers if worker.state is not None]
         read = self._done_bytes + sum(state["read_bytes"] for state in states)
         self._progress(

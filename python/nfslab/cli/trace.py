@@ -37,7 +37,11 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 STDIN = 0
-BY = ("client", "server", "connection", "user", "file", "class")
+BY = {
+    "client": "clients", "server": "clients", "connection": "clients", "user": "clients",
+    "file": "files", "class": "files",
+}  # fmt: skip
+"""What tables can be by, and the lens that makes them."""
 TOP = 20
 QUIET_S = 1.0
 """Shorter than this, nobody waits for a bar."""
@@ -50,7 +54,7 @@ Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
-  nfslab trace --quick --workers 8 day/*.pcap.gz
+  nfslab trace --quick --by client --workers 8 day/*.pcap.gz
   nfslab trace --quick --cluster tls://prime:8786 --workers 16 /shared/day/*.pcap
   timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
@@ -103,7 +107,10 @@ def _class(text: str) -> tuple[str, str]:
 @click.option("--from", "from_ns", callback=_MOMENT, metavar="S", help="Only calls sent from here.")
 @click.option("--to", "to_ns", callback=_MOMENT, metavar="S", help="Only calls sent before.")
 @click.option(
-    "--by", type=click.Choice(BY), multiple=True, help="A table by this, too (again for more)."
+    "--by",
+    type=click.Choice(list(BY)),
+    multiple=True,
+    help="A table by this, too (again for more).",
 )
 @click.option(
     "--class", "file_classes", multiple=True, callback=parsed(_class), metavar="NAME=PATTERN",
@@ -113,7 +120,10 @@ def _class(text: str) -> tuple[str, str]:
     "--classes", type=click.Path(path_type=Path), metavar="FILE",
     help="Classes of files (TOML) instead of those that come with nfslab.",
 )  # fmt: skip
-@click.option("--quick", is_flag=True, help="Only the table per operation: a fraction of the work.")
+@click.option(
+    "--quick", is_flag=True,
+    help="Only the table per operation, and those --by: a fraction of the work.",
+)  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1), default=1, metavar="N",
     help="With --quick: read files side by side, on N processes (of each host).",
@@ -204,13 +214,13 @@ def _check(sides: list[list[Source]], options: dict[str, Any]) -> None:
     from_ns, to_ns = options["from_ns"], options["to_ns"]
     if to_ns is not None and to_ns <= (from_ns or 0):
         raise UsageError("--to is not behind --from", fix="give seconds from the first packet")
-    for option, given in (("--html", "html"), ("--by", "by"), ("--compare", "compare")):
+    for option, given in (("--html", "html"), ("--compare", "compare")):
         if options["quick"] and options[given]:
             raise UsageError(
-                f"--quick makes the table per operation only, {option} needs more",
+                f"--quick makes the table per operation and those --by, {option} needs more",
                 fix=f"leave --quick or {option} out",
             )
-    if options["as_json"] and options["by"]:
+    if options["as_json"] and options["by"] and not options["quick"]:
         raise UsageError("--by is for the text; --json has all tables", fix="leave --by out")
 
 
@@ -250,14 +260,15 @@ def _asked(options: dict[str, Any]) -> Asked:
     if options["from_ns"] is not None or options["to_ns"] is not None:
         to_ns = options["to_ns"]
         window = (options["from_ns"] or 0, to_ns if to_ns is not None else LATEST_NS)
-    lenses = ["operations"] if options["quick"] else list(LENSES_OF_REPORT)
+    wanted = {"operations", *(BY[what] for what in options["by"])}
+    lenses = [lens for lens in LENSES_OF_REPORT if lens in wanted or not options["quick"]]
     if options["html"] is not None:
         lenses.append("points")
     if options["compare"]:
         lenses.append("blocks")
     classes = list(options["file_classes"])
-    if not options["quick"] or options["classes"] is not None:
-        # Nothing of the table per operation needs classes: only a file that was given is read.
+    if "files" in lenses or options["classes"] is not None:
+        # Nothing of the other tables needs classes: only a file that was given is read.
         from nfslab.storage.file_classes import read_file_classes
 
         classes += read_file_classes(options["classes"])
@@ -283,6 +294,8 @@ def _side_by_side(
     from nfslab.captures.side_by_side import NotSideBySide, in_a_row_because, read_side_by_side
 
     why = in_a_row_because(side, asked)
+    notes: list[str] = []
+    found = None
     if why is None:
         files = [source for source in side if not isinstance(source, tuple)]
         try:
@@ -292,11 +305,14 @@ def _side_by_side(
             ):
                 workers = options["workers"] * max(len(members), 1)
                 show = partial(_show, progress, label)
-                return read_side_by_side(files, workers, show, members)
+                found = read_side_by_side(files, asked, workers, show, members, notes.append)
         except NotSideBySide as apart:
             why = str(apart)
-    click.echo(f"nfslab: note: read by one process, here: {why}", err=True)
-    return None
+    if why is not None:
+        notes = [f"read by one process, here: {why}"]
+    for note in notes:
+        click.echo(f"nfslab: note: {note}", err=True)
+    return found
 
 
 @contextlib.contextmanager

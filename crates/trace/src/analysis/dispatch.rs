@@ -1,11 +1,13 @@
 //! Hands events and settled calls to the lenses that want them, and calls to the columns.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use serde_json::Value;
 
 use super::Options;
 use crate::call::{Brief, Call};
@@ -106,6 +108,13 @@ impl Dispatch {
     /// What the table by operation counted since this was asked last.
     pub(super) fn take_counted(&mut self, names: &Names) -> Vec<Counted> {
         std::mem::take(&mut self.operations).counted(names)
+    }
+
+    /// What the other lenses counted since this was asked last; `None` if one cannot tell.
+    pub(super) fn take_counted_by_lens(&mut self) -> Option<BTreeMap<String, Value>> {
+        let all = self.lenses.iter_mut();
+        all.map(|running| Some((running.name.to_owned(), running.lens.take_counted().ok()?)))
+            .collect()
     }
 
     /// Whether any lens but that of the operations runs.

@@ -156,20 +156,23 @@ impl Pass {
             .next()
             .is_some();
         let (names, dispatch) = self.calls.names_and_output();
+        let lenses = dispatch.take_counted_by_lens();
         Stretch {
+            beyond: beyond || names.files() > 0 || lenses.is_none(),
             operations: dispatch.take_counted(names),
+            lenses: lenses.unwrap_or_default(),
             sums,
             times_ns: self.times_ns.take(),
             reached_back: reached_back.min(),
-            beyond: beyond || names.files() > 0,
             ..Stretch::default()
         }
     }
 
     /// How this pass goes on as one that was begun `later`; `None` if it may not.
-    pub(super) fn pair(&self, later: &Self, now_ns: i64) -> Option<Paired> {
+    /// `before`: frames that it saw before the other one's first.
+    pub(super) fn pair(&self, later: &Self, now_ns: i64, before: u64) -> Option<Paired> {
         let paired = self.streams.pair(&later.streams, now_ns)?;
-        let alike = self.calls.is_like(&later.calls, &paired.numbers);
+        let alike = self.calls.is_like(&later.calls, &paired.numbers, before);
         alike.then_some(paired)
     }
 

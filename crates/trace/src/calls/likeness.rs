@@ -1,21 +1,21 @@
 //! Whether calls that were matched from the beginning go on as others do that were matched from a
-//! checkpoint of a later file; of calls as their briefs alone.
+//! checkpoint of a later file; where details of calls are kept, in these, too, but for names.
 //!
 //! How many calls a pair of hosts made before is left out: it decides only whether a call is looked
 //! for on other connections, and [`Calls::take_reached_back`] tells when one was found there.
 
 use std::collections::HashMap;
 
-use super::open::{Kept, NONE, has};
+use super::open::{Kept, NONE, Open, has};
 use super::peers::Peer;
 use super::{Calls, Output};
-use crate::call::OperationsId;
+use crate::call::{Call, OperationsId, Stamp};
 use crate::names::Names;
 
 impl<O: Output> Calls<O> {
     /// Whether these go on as `later` ones do; `numbers` tells what the later ones' connections are
-    /// here.
-    pub fn is_like(&self, later: &Self, numbers: &HashMap<u32, u32>) -> bool {
+    /// here, `before` how many frames these saw before the later ones' first.
+    pub fn is_like(&self, later: &Self, numbers: &HashMap<u32, u32>, before: u64) -> bool {
         let same_peer = |ours: &Peer, theirs: &Peer| {
             ours.is_like(theirs) && numbers.get(&theirs.connection) == Some(&ours.connection)
         };
@@ -32,15 +32,28 @@ impl<O: Output> Calls<O> {
             NONE => None,
             id => Some(calls.names.operations(OperationsId(id)).to_vec()),
         };
-        let same_call = |ours: &Kept, theirs: &Kept| {
+        let detailed = |calls: &Self, open: &Open| -> Option<Call> {
+            let call = open.call(0, calls.peers.get(open.peer)?);
+            Some(Call {
+                operations: None,
+                connection: 0,
+                ..call
+            })
+        };
+        let same_detail = |ours: &Open, theirs: &Open| {
+            !self.table.keeps_details()
+                || detailed(self, ours) == detailed(later, theirs).map(|it| shifted(it, before))
+        };
+        let same_call = |ours: &Open, theirs: &Open| {
             let plain = |it: &Kept| Kept {
                 peer: 0,
                 operations: 0,
-                // The full way notes more than the quick one, of which nothing is kept here.
+                // The full way notes more than the quick one; what stays of it is compared below.
                 has: it.has & (has::SUPERSEDED | has::RELEASED),
                 ..*it
             };
-            plain(ours) == plain(theirs)
+            plain(&ours.kept) == plain(&theirs.kept)
+                && same_detail(ours, theirs)
                 && peers_agree(ours.peer, theirs.peer)
                 && ((ours.operations == NONE && theirs.operations == NONE)
                     || operations(self, ours.operations) == operations(later, theirs.operations))
@@ -58,5 +71,21 @@ impl<O: Output> Calls<O> {
     /// Names, and where what is found goes.
     pub fn names_and_output(&mut self) -> (&Names, &mut O) {
         (&self.names, &mut self.output)
+    }
+}
+
+/// The same call where so many frames came before.
+fn shifted(call: Call, before: u64) -> Call {
+    let later = |stamp: Stamp| Stamp {
+        frame: stamp.frame.wrapping_add(before),
+        ..stamp
+    };
+    Call {
+        call_first: later(call.call_first),
+        call_last: later(call.call_last),
+        last_send: later(call.last_send),
+        reply_first: call.reply_first.map(later),
+        reply_last: call.reply_last.map(later),
+        ..call
     }
 }

@@ -61,6 +61,11 @@ impl Table {
         self.answered += 1;
     }
 
+    /// Whether details of calls are kept.
+    pub fn keeps_details(&self) -> bool {
+        self.keeps_details
+    }
+
     /// Whether details of calls are to be kept; to be said before the first one.
     pub fn keep_details(&mut self, kept: bool) {
         self.keeps_details = kept;
@@ -328,13 +333,13 @@ impl Table {
 
 impl Table {
     /// Whether it goes on as `other` does, its calls being `same`, in the same order.
-    pub fn is_like(&self, other: &Self, mut same: impl FnMut(&Kept, &Kept) -> bool) -> bool {
-        let at = |table: &Self, place: usize| -> Option<Kept> {
+    pub fn is_like(&self, other: &Self, mut same: impl FnMut(&Open, &Open) -> bool) -> bool {
+        let at = |table: &Self, place: usize| -> Option<Open> {
             let number = match table.order.get(place) {
                 Some(low) => table.number(*low),
                 None => table.ring.base() + place as u64,
             };
-            table.get(number).copied()
+            table.take(number)
         };
         let all_in_order = |it: &Self| it.order.is_empty() || it.order.len() == it.ring.len();
         let begun = |it: &Self| (!it.is_empty()).then_some(it.last_first_ns);

@@ -7,8 +7,10 @@
 //!
 //! Bounds: the first [`MAX_LINES`] connections have a line of their own, those behind them one for
 //! each pair. Pairs and users beyond [`MAX_PAIRS`] and [`MAX_USERS`] are counted together as `null`
-//! with `other: true`; the first [`MAX_COUNTED_CONNECTIONS`] connections are counted.
+//! with `other: true`; the first [`MAX_COUNTED_CONNECTIONS`] connections are counted. Rows with
+//! equally many calls stand in the order of their first calls, hosts in that of their addresses.
 
+mod counted;
 #[cfg(test)]
 mod tests;
 
@@ -19,9 +21,10 @@ use serde_json::{Map, Value, json};
 
 use super::connection_slots::ConnectionSlots;
 use super::ledger::{Row, group, top};
+use super::operations::Unfit;
 use super::pool::Pool;
 use super::statuses::Statuses;
-use super::{Extent, Lens, Section};
+use super::{Extent, Lens, LensOptions, Section};
 use crate::block::{Endpoint, Host, Transport};
 use crate::call::Call;
 use crate::names::Names;
@@ -43,10 +46,31 @@ const PARTS: usize = 64;
 /// Entries of the short ways to rows.
 const SLOTS: usize = 64;
 
+/// What is told apart at most.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    lines: usize,
+    users: usize,
+    blocks: usize,
+}
+
+const BOUNDS: Bounds = Bounds {
+    lines: MAX_LINES,
+    users: MAX_USERS,
+    blocks: MAX_BLOCKS,
+};
+/// The same where a part of a capture is read: which ones are the first of all is known only once
+/// parts are put together. The blocks take 44 MB.
+const BOUNDS_OF_A_PART: Bounds = Bounds {
+    lines: 2048,
+    users: 8192,
+    blocks: 160_000,
+};
+
 type Hosts = (Host, Host);
 
-/// A connection as its ends name it. Its number tells later ones of the same ports apart.
-type Ends = (u32, Endpoint, Endpoint, Transport);
+/// A connection as its ends name it: who calls, who is called.
+type Ends = (Endpoint, Endpoint, Transport);
 
 /// Calls of one connection, or of all others between two hosts.
 #[derive(Clone, Debug)]
@@ -74,6 +98,7 @@ struct User {
 /// The lens.
 #[derive(Debug)]
 pub struct Clients {
+    bounds: Bounds,
     lines: Vec<Line>,
     by_connection: ConnectionSlots<Option<u32>>,
     told_apart: usize,
@@ -95,9 +120,22 @@ pub struct Clients {
 
 const UNUSED: u32 = u32::MAX;
 
-impl Default for Clients {
-    fn default() -> Self {
+/// Makes the lens.
+///
+/// # Errors
+/// None.
+pub fn make(options: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
+    let bounds = match options.of_a_part {
+        true => BOUNDS_OF_A_PART,
+        false => BOUNDS,
+    };
+    Ok(Box::new(Clients::within(bounds)))
+}
+
+impl Clients {
+    fn within(bounds: Bounds) -> Self {
         Clients {
+            bounds,
             lines: Vec::new(),
             by_connection: ConnectionSlots::default(),
             told_apart: 0,
@@ -111,32 +149,29 @@ impl Default for Clients {
             uncounted: false,
             statuses: Statuses::default(),
             user_statuses: Statuses::default(),
-            pool: Pool::new(MAX_BLOCKS),
+            pool: Pool::new(bounds.blocks),
             no_pool: Pool::new(0),
         }
     }
-}
 
-impl Clients {
     #[inline(always)]
     fn line(&mut self, call: &Call) -> usize {
         match *self.by_connection.of(call.connection) {
             Some(place) => place as usize,
-            None => self.find_line(call),
+            None => self.find_line(call.connection, (call.client, call.server, call.transport)),
         }
     }
 
     #[cold]
-    fn find_line(&mut self, call: &Call) -> usize {
-        let hosts = (call.client.host, call.server.host);
-        let place = if self.told_apart < MAX_LINES {
+    fn find_line(&mut self, connection: u32, ends: Ends) -> usize {
+        let hosts = (ends.0.host, ends.1.host);
+        let place = if self.told_apart < self.bounds.lines {
             self.told_apart += 1;
-            let ends = (call.connection, call.client, call.server, call.transport);
             self.new_line(Some(hosts), Some(ends))
         } else {
             self.rest_of_pair(hosts)
         };
-        *self.by_connection.of(call.connection) = Some(place);
+        *self.by_connection.of(connection) = Some(place);
         place as usize
     }
 
@@ -183,10 +218,10 @@ impl Clients {
             return *place;
         }
         let place = self.users.len() as u32;
-        if self.users.len() > MAX_USERS {
+        if self.users.len() > self.bounds.users {
             return place - 1;
         }
-        let other = self.users.len() == MAX_USERS;
+        let other = self.users.len() == self.bounds.users;
         if !other {
             self.by_user.insert(user, place);
         }
@@ -232,6 +267,15 @@ impl Lens for Clients {
         self.user_statuses.count(user.place, call);
     }
 
+    fn take_counted(&mut self) -> Result<Value, Unfit> {
+        let fresh = Clients::within(self.bounds);
+        std::mem::replace(self, fresh).counted()
+    }
+
+    fn add_counted(&mut self, counted: &Value, number: &dyn Fn(u32) -> u32) -> Result<(), Unfit> {
+        self.add(counted, number)
+    }
+
     fn finish(&mut self, _names: &Names, _extent: &Extent) -> Section {
         let error = Pool::<PARTS>::RELATIVE_ERROR;
         Section::from(json!({
@@ -247,10 +291,11 @@ impl Lens for Clients {
                     ("server", text(hosts.map(|hosts| hosts.1))),
                 ]
             }),
-            "by_connection": self.lines_json(|line| line.ends, |ends| {
+            "by_connection": self.lines_json(|line| Some((line.place, line.ends?)), |line| {
+                let ends = line.map(|(_, ends)| ends);
                 [
-                    ("client", text(ends.map(|(_, client, ..)| client))),
-                    ("server", text(ends.map(|(_, _, server, _)| server))),
+                    ("client", text(ends.map(|(client, ..)| client))),
+                    ("server", text(ends.map(|(_, server, _)| server))),
                     ("transport", text(ends.map(|(.., transport)| match transport {
                         Transport::Tcp => "tcp",
                         Transport::Udp => "udp",

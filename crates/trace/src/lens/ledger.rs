@@ -1,9 +1,11 @@
 //! What is counted of calls per file, class of files, client, server: one kind of row for all.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::kinds::Kind;
 use super::latencies::{QUANTILES, mean_ns};
+use super::operations::{Unfit, add, add_halves, halves};
 use super::pool::{Chain, Gathered, Pool};
 use super::statuses::Statuses;
 use crate::call::{Call, Outcome};
@@ -43,6 +45,19 @@ pub struct Row {
     sent_ns: Ends,
     /// Its latencies by group, in the pool of its table.
     pub chain: Chain,
+}
+
+/// What a row counted, as plain numbers that travel.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counted {
+    calls: [u64; GROUPS.len()],
+    /// As [`Row`] lists them.
+    numbers: [u64; 9],
+    /// Upper and lower half of the sum.
+    sum_ns: (i64, u64),
+    latency_ns: Option<(i64, i64)>,
+    sent_ns: Option<(i64, i64)>,
 }
 
 impl Row {
@@ -88,6 +103,72 @@ impl Row {
         );
         self.latency_ns.add(other.latency_ns);
         self.sent_ns.add(other.sent_ns);
+    }
+
+    /// What it counted, without its chain.
+    pub fn counted(&self) -> Counted {
+        Counted {
+            calls: self.calls,
+            numbers: [
+                self.answered,
+                self.retransmissions,
+                self.duplicate_replies,
+                self.errors,
+                self.bytes_read,
+                self.bytes_written,
+                self.latencies,
+                self.negative,
+                self.unheld,
+            ],
+            sum_ns: halves(self.sum_ns),
+            latency_ns: self.latency_ns.known(),
+            sent_ns: self.sent_ns.known(),
+        }
+    }
+
+    /// Adds what was counted elsewhere; its chain stays as it is.
+    ///
+    /// # Errors
+    /// Nobody can have counted that.
+    pub fn add_counted(&mut self, from: &Counted) -> Result<(), Unfit> {
+        let numbers = [
+            &mut self.answered,
+            &mut self.retransmissions,
+            &mut self.duplicate_replies,
+            &mut self.errors,
+            &mut self.bytes_read,
+            &mut self.bytes_written,
+            &mut self.latencies,
+            &mut self.negative,
+            &mut self.unheld,
+        ];
+        for (to, more) in numbers.into_iter().zip(from.numbers) {
+            add(to, more)?;
+        }
+        for (to, more) in self.calls.iter_mut().zip(from.calls) {
+            add(to, more)?;
+        }
+        self.sum_ns = add_halves(self.sum_ns, from.sum_ns)?;
+        for (to, more) in [
+            (&mut self.latency_ns, from.latency_ns),
+            (&mut self.sent_ns, from.sent_ns),
+        ] {
+            if let Some((least, most)) = more {
+                to.add(Ends { least, most });
+            }
+        }
+        let whole = self.answered <= self.calls() && self.latencies <= self.calls();
+        let timed = self.latencies == 0 || self.latency_ns.known().is_some();
+        if whole && timed {
+            Ok(())
+        } else {
+            Err(Unfit::Wrong)
+        }
+    }
+
+    /// Latencies that its pool had no room for.
+    pub fn unheld(&self) -> u64 {
+        self.unheld
     }
 
     /// Calls of all groups.

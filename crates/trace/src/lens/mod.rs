@@ -29,6 +29,7 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::event::Event;
 use crate::names::Names;
+use operations::Unfit;
 
 /// What a lens wants to see; the rest is not even offered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,6 +100,22 @@ pub trait Lens: Send {
     fn event(&mut self, _event: &Event<'_>, _names: &Names) {}
     /// A call is settled.
     fn call(&mut self, _call: &Call, _names: &Names) {}
+    /// What it counted since this was asked last, as plain numbers that travel: for lenses of which
+    /// what was found in some of a capture's calls can be put together with the rest.
+    ///
+    /// # Errors
+    /// A bound was hit, so that what is counted depends on all calls so far; or it is no such lens.
+    fn take_counted(&mut self) -> Result<Value, Unfit> {
+        Err(Unfit::Wrong)
+    }
+    /// Adds what was counted of the calls behind all others so far; `number` tells what their
+    /// connections are here.
+    ///
+    /// # Errors
+    /// They do not add up; some may be in already.
+    fn add_counted(&mut self, _: &Value, _number: &dyn Fn(u32) -> u32) -> Result<(), Unfit> {
+        Err(Unfit::Wrong)
+    }
     /// The capture ended; all calls were seen.
     fn finish(&mut self, names: &Names, extent: &Extent) -> Section;
 }
@@ -108,6 +125,19 @@ pub trait Lens: Send {
 pub struct LensOptions {
     /// Classes of files: name and glob pattern of the path, first match wins.
     pub file_classes: Vec<(String, String)>,
+    /// Only a part of the capture is read: bounds are wider, as those of the whole can be kept once
+    /// parts are put together.
+    pub of_a_part: bool,
+}
+
+/// An empty lens of this name, if there is one.
+///
+/// # Errors
+/// It does not like its options.
+pub fn make(name: &str, options: &LensOptions) -> Result<Option<Box<dyn Lens>>, crate::TraceError> {
+    let mut all = LENSES.iter();
+    let found = all.find(|(known, _)| *known == name);
+    found.map(|(_, make)| make(options)).transpose()
 }
 
 /// A lens's name and how to make one.
@@ -124,7 +154,7 @@ fn plain<L: Lens + Default + 'static>(_: &LensOptions) -> Result<Box<dyn Lens>, 
 /// sees calls as their briefs: [`operations::Operations::brief`].
 pub const LENSES: &[Registered] = &[
     ("operations", plain::<operations::Operations>),
-    ("clients", plain::<clients::Clients>),
+    ("clients", clients::make),
     ("files", files::make),
     ("points", points::make),
     ("rpcstat", plain::<rpcstat::RpcStat>),

@@ -16,8 +16,8 @@ mod json;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::lens) use counted::add;
 pub use counted::{Counted, Unfit};
+pub(in crate::lens) use counted::{Failure, add, add_halves, halves};
 
 use std::collections::BTreeMap;
 

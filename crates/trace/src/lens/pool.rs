@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::latencies::{part, rank};
+use super::operations::Unfit;
 
 const NONE: u32 = u32::MAX;
 
@@ -82,6 +83,16 @@ impl<const PARTS: usize> Pool<PARTS> {
 
     #[inline]
     fn record_elsewhere(&mut self, chain: &mut Chain, kind: u8, value: u64, bits: u8) -> bool {
+        let Some(at) = self.block(chain, kind, bits) else {
+            return false;
+        };
+        add(&mut self.blocks[at as usize].counts[Self::part(value, bits)])
+    }
+
+    /// The chain's block of this kind and so many bits, which is then its last one used; `None` if
+    /// there is no room for it.
+    #[inline(always)]
+    fn block(&mut self, chain: &mut Chain, kind: u8, bits: u8) -> Option<u32> {
         let mut at = chain.head;
         while let Some(block) = self.blocks.get(at as usize) {
             if block.bits == bits && block.kind == kind {
@@ -91,7 +102,7 @@ impl<const PARTS: usize> Pool<PARTS> {
         }
         if at == NONE {
             if self.blocks.len() >= self.most {
-                return false;
+                return None;
             }
             at = self.blocks.len() as u32;
             self.blocks.push(Block {
@@ -103,7 +114,41 @@ impl<const PARTS: usize> Pool<PARTS> {
             chain.head = at;
         }
         chain.last = at;
-        add(&mut self.blocks[at as usize].counts[Self::part(value, bits)])
+        Some(at)
+    }
+
+    /// What a chain holds: kind, bits, part and count of each part that is not empty.
+    pub fn counted(&self, chain: &Chain) -> Vec<(u8, u8, usize, u32)> {
+        let mut found = Vec::new();
+        let mut at = chain.head;
+        while let Some(block) = self.blocks.get(at as usize) {
+            let counts = block.counts.iter().copied().enumerate();
+            let counts = counts.filter(|(_, count)| *count > 0);
+            found.extend(counts.map(|(part, count)| (block.kind, block.bits, part, count)));
+            at = block.next;
+        }
+        found
+    }
+
+    /// Adds what another pool's chain holds, of fewer than so many kinds.
+    ///
+    /// # Errors
+    /// `Full` if there was no room for it; `Wrong` if no chain can hold that.
+    pub fn add_counted(
+        &mut self,
+        chain: &mut Chain,
+        counted: &[(u8, u8, usize, u32)],
+        kinds: usize,
+    ) -> Result<(), Unfit> {
+        for &(kind, bits, part, count) in counted {
+            if usize::from(kind) >= kinds || bits > 64 || part >= PARTS {
+                return Err(Unfit::Wrong);
+            }
+            let at = self.block(chain, kind, bits).ok_or(Unfit::Full)?;
+            let held = &mut self.blocks[at as usize].counts[part];
+            *held = held.checked_add(count).ok_or(Unfit::Full)?;
+        }
+        Ok(())
     }
 
     /// The part of its power of two that a value lies in.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::ledger::is_error;
+use super::operations::{Failure, Unfit, add};
 use crate::call::{Call, Outcome};
 use crate::names::failure_name;
 
@@ -40,14 +41,53 @@ impl Statuses {
         }
     }
 
+    /// Whether errors may have come that are not told apart.
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= MAX_STATUSES
+    }
+
+    /// What a row met: program, version, error and how often.
+    pub(in crate::lens) fn counted(&self, row: u32) -> Vec<(u32, u32, Failure, u64)> {
+        let own = self.of_row(row);
+        own.filter_map(|(&(_, (program, version, outcome)), &count)| {
+            Some((program, version, Failure::of(outcome)?, count))
+        })
+        .collect()
+    }
+
+    /// Adds what a row met elsewhere.
+    ///
+    /// # Errors
+    /// `Full` if it is, `Wrong` if nobody can have met that.
+    pub(in crate::lens) fn add_counted(
+        &mut self,
+        row: u32,
+        counted: &[(u32, u32, Failure, u64)],
+    ) -> Result<(), Unfit> {
+        for (program, version, failure, more) in counted {
+            let outcome = failure.outcome().ok_or(Unfit::Wrong)?;
+            let count = self.0.entry((row, (*program, *version, outcome)));
+            add(count.or_default(), *more)?;
+        }
+        if self.is_full() {
+            return Err(Unfit::Full);
+        }
+        Ok(())
+    }
+
+    /// The errors of one row.
+    fn of_row(&self, row: u32) -> impl Iterator<Item = (&(u32, Kind), &u64)> {
+        let first: Kind = (0, 0, Outcome::Unanswered);
+        let own = self.0.range((row, first)..);
+        own.take_while(move |it| it.0.0 == row)
+    }
+
     /// Name and count of each error of rows that have `errors` of them in all.
     pub fn json(&self, rows: impl Iterator<Item = u32>, errors: u64) -> Value {
         let mut named: BTreeMap<String, u64> = BTreeMap::new();
         let mut told = 0;
-        let first: Kind = (0, 0, Outcome::Unanswered);
         for row in rows {
-            let own = self.0.range((row, first)..);
-            for ((_, (program, version, outcome)), count) in own.take_while(|it| it.0.0 == row) {
+            for ((_, (program, version, outcome)), count) in self.of_row(row) {
                 if let Some(name) = failure_name(*program, *version, *outcome) {
                     *named.entry(name.into_owned()).or_default() += count;
                     told += count;

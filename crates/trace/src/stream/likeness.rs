@@ -45,9 +45,14 @@ pub struct Rest {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Idle {
     /// A pair of UDP, of which nothing is remembered for longer than a second.
-    Udp,
+    Udp {
+        /// Its number.
+        number: u32,
+    },
     /// A TCP connection.
     Tcp {
+        /// Its number.
+        number: u32,
         /// Whether both sides sent payload.
         data: bool,
         /// Next sequence numbers of the lower and the higher end, if records are due there.
@@ -55,10 +60,22 @@ pub enum Idle {
     },
 }
 
-/// How a connection began for who did not read what came before; sides: lower and higher end.
+impl Idle {
+    /// Its number.
+    pub fn number_mut(&mut self) -> &mut u32 {
+        match self {
+            Idle::Udp { number } | Idle::Tcp { number, .. } => number,
+        }
+    }
+}
+
+/// How a connection, or pair of UDP, began for who did not read what came before; sides: lower and
+/// higher end.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Began {
+    /// Its number.
+    pub number: u32,
     /// The SYN that it began with.
     syn: Option<u32>,
     /// The SYN of another one, in front of which nothing but empty segments was seen.
@@ -76,8 +93,8 @@ impl Began {
     /// that were not counted. `None` if not.
     pub fn continues(&self, rest: &Rest) -> Option<u64> {
         let (data, next) = match &rest.idle {
-            None | Some(Idle::Udp) => return Some(0),
-            Some(Idle::Tcp { data, next }) => (*data, *next),
+            None | Some(Idle::Udp { .. }) => return Some(0),
+            Some(Idle::Tcp { data, next, .. }) => (*data, *next),
         };
         // A FIN takes one number.
         let seen = |side: usize, at: u32, most: i32| {
@@ -166,6 +183,7 @@ impl Connection {
         let [one, other] = &self.sides;
         let odd = |side: &Direction| side.looked_back || side.framer.begun_within;
         Began {
+            number: self.number,
             syn: self.begun_by,
             reopened: None,
             first: [one.first, other.first],
@@ -207,7 +225,8 @@ impl Connection {
             _ => None,
         };
         let data = self.sides.iter().all(Direction::saw_data);
-        let idle = Some(Idle::Tcp { data, next });
+        let number = self.number;
+        let idle = Some(Idle::Tcp { number, data, next });
         Rest { syns, idle }
     }
 }
@@ -222,11 +241,11 @@ impl Udp {
         }
         let idle = self.pairs.iter();
         let idle = idle.filter(|(ends, _)| later.pairs.peek(ends).is_none());
-        let rest = || Rest {
-            idle: Some(Idle::Udp),
+        let rest = |number: u32| Rest {
+            idle: Some(Idle::Udp { number }),
             ..Rest::default()
         };
-        let idle = idle.map(|(ends, _)| (in_order(ends, Transport::Udp), rest()));
+        let idle = idle.map(|(ends, it)| (in_order(ends, Transport::Udp), rest(*it)));
         paired.rest.extend(idle);
         self.remembers_like(later, &paired.numbers, since_ns)
     }
@@ -302,10 +321,23 @@ impl Streams {
         self.shared.reached_back.take()
     }
 
-    /// How each TCP connection began.
+    /// How each connection and pair began.
     pub fn began(&self) -> impl Iterator<Item = (Ends, Began)> {
-        let all = self.connections.iter();
-        all.map(|(ends, it)| (in_order(ends, Transport::Tcp), it.began().of_ends(ends)))
+        let tcp = self.connections.iter();
+        let tcp = tcp.map(|(ends, it)| (in_order(ends, Transport::Tcp), it.began().of_ends(ends)));
+        let udp = self.udp.pairs.iter().map(|(ends, number)| {
+            let began = Began {
+                number: *number,
+                ..Began::default()
+            };
+            (in_order(ends, Transport::Udp), began)
+        });
+        tcp.chain(udp)
+    }
+
+    /// Connections and pairs numbered so far.
+    pub fn numbered(&self) -> u32 {
+        self.shared.numbered
     }
 
     /// Connections opened again since this was asked last, whose SYN before that was not seen.

@@ -22,9 +22,11 @@
 //! are joined in the order of their files, two neighbours at a time, whichever first. Its size
 //! depends on operations, latencies told apart and connections, not on calls.
 //!
-//! Limits: the table by operation alone. While the next file's beginning is read, two passes are
-//! held at once, each within [`crate::limits`].
+//! Limits: the table by operation, and lenses of which what was counted of some calls adds up with
+//! the rest ([`Lens::take_counted`](crate::lens::Lens::take_counted)). While the next file's
+//! beginning is read, two passes are held at once, each within [`crate::limits`].
 
+mod numbering;
 mod part;
 mod reading;
 mod stretch;

@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Findings, summary};
+use super::numbering::Numbering;
 use super::stretch::{Known, Stretch};
 use crate::block::Block;
 use crate::lens::operations::{Operations, Unfit};
-use crate::lens::{Extent, LENSES, Lens};
+use crate::lens::{Extent, LENSES, Lens, LensOptions, Section};
 use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
 use crate::names::Names;
 use crate::packet::{Anomaly, Lost};
 use crate::source::{Totals, overlaps};
-use crate::stream::{Began, Idle, Rest};
+use crate::stream::{Began, Rest};
 
 /// The form of a part's JSON.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longest JSON of a part that is read: what 16 checkpoints with full tables take, and more.
 pub const MAX_PART_BYTES: usize = 256 << 20;
 
@@ -42,6 +43,13 @@ pub enum Apart {
     Wrong,
 }
 
+impl Apart {
+    /// Whether it is a matter of two neighbours: reading the files of both in a row helps.
+    pub fn of_neighbours(self) -> bool {
+        matches!(self, Apart::Open | Apart::ReachedBack)
+    }
+}
+
 impl From<Unfit> for Apart {
     fn from(unfit: Unfit) -> Self {
         match unfit {
@@ -63,6 +71,10 @@ pub(super) enum End {
         rest: Vec<(Known, Rest)>,
         /// What comes must not be more than a second earlier.
         now_ns: i64,
+        /// Numbers of connections that both know: there, here.
+        numbers: Vec<(u32, u32)>,
+        /// Connections numbered so far: here, there.
+        numbered: [u32; 2],
     },
     /// Neither.
     #[default]
@@ -70,25 +82,36 @@ pub(super) enum End {
 }
 
 impl End {
-    /// The same, with what is known of connections from before.
-    fn knowing(self, mut known: BTreeMap<Known, Rest>) -> Self {
+    /// The same, with what is known of connections from before, and what they are there.
+    fn knowing(self, mut known: BTreeMap<Known, Rest>, numbering: &Numbering) -> Self {
         let End::Agrees {
             checkpoint,
             rest,
             now_ns,
+            numbers,
+            numbered: [here, there],
         } = self
         else {
             return self;
         };
-        for (connection, more) in rest {
+        for (connection, mut more) in rest {
+            if let Some(idle) = &mut more.idle {
+                let number = idle.number_mut();
+                *number = numbering.of(*number);
+            }
             let rest = known.entry(connection).or_default();
             rest.syns.extend(more.syns);
             rest.idle = more.idle;
         }
+        let numbers = numbers.into_iter();
         End::Agrees {
             checkpoint,
             rest: known.into_iter().collect(),
             now_ns,
+            numbers: numbers
+                .map(|(there, here)| (there, numbering.of(here)))
+                .collect(),
+            numbered: [numbering.of(here), there],
         }
     }
 }
@@ -109,7 +132,7 @@ pub struct Part {
     pub(super) end: End,
     /// Connections and pairs of UDP that its last reader saw.
     pub(super) seen: [usize; 2],
-    /// How TCP connections that were first seen in it began.
+    /// How connections and pairs that were first seen in it began.
     pub(super) began: Vec<(Known, Began)>,
 }
 
@@ -122,14 +145,18 @@ impl Part {
         }
     }
 
-    /// A block of the task's own file, which begins at this time.
-    pub(super) fn saw(&mut self, block: &Block, begun_ns: Option<i64>) {
+    /// A block of the task's own file with this number, from 1, which begins at this time.
+    pub(super) fn saw(&mut self, block: &Block, number: u64, begun_ns: Option<i64>) {
         let Some((begun_ns, (_, most_ns))) = begun_ns.zip(block.times_ns) else {
             return;
         };
-        match self.files.first_mut() {
-            Some(Some((_, latest_ns))) => *latest_ns = most_ns.max(*latest_ns),
-            _ => self.files = vec![Some((begun_ns, most_ns))],
+        let place = number.saturating_sub(1) as usize;
+        if place >= self.files.len() {
+            self.files.resize(place + 1, None);
+        }
+        match &mut self.files[place] {
+            Some((_, latest_ns)) => *latest_ns = most_ns.max(*latest_ns),
+            unknown => *unknown = Some((begun_ns, most_ns)),
         }
     }
 
@@ -165,6 +192,8 @@ impl Part {
             checkpoint,
             rest,
             now_ns,
+            numbers,
+            numbered,
         } = std::mem::take(&mut self.end)
         else {
             return Err(Apart::Open);
@@ -184,22 +213,30 @@ impl Part {
         };
         let began: BTreeMap<&Known, &Began> =
             next.began.iter().map(|(it, how)| (it, how)).collect();
+        let mut numbering = Numbering::new(numbers, numbered);
         for (number, stretch) in next.stretches.into_iter().enumerate() {
             let behind = number > checkpoint;
-            let reused = come_back(&stretch, behind, &began, &mut known)?;
+            let reused = come_back(&stretch, behind, &began, &mut known, &mut numbering)?;
             if behind {
                 check_behind(&stretch, checkpoint, now_ns, &known)?;
-                last.add(Stretch {
+                let stretch = Stretch {
                     reached_back: None,
                     ..stretch
-                })?;
+                };
+                last.add(stretch, &|it| numbering.of(it))?;
                 last.sums.count_ports_reused(reused).ok_or(Apart::Wrong)?;
             }
         }
-        self.end = next.end.knowing(known);
+        self.end = next.end.knowing(known, &numbering);
         let first_seen: BTreeSet<&Known> = self.began.iter().map(|(it, _)| it).collect();
         let more = next.began.iter().filter(|(it, _)| !first_seen.contains(it));
-        let more: Vec<_> = more.cloned().collect();
+        let more: Vec<_> = more
+            .map(|(it, how)| {
+                let mut how = how.clone();
+                how.number = numbering.of(how.number);
+                (it.clone(), how)
+            })
+            .collect();
         self.began.extend(more);
         self.files.extend(next.files);
         self.lists.extend(next.lists);
@@ -221,9 +258,10 @@ impl Part {
         if self.end != End::Last || self.seen.iter().any(|seen| *seen >= MAX_CONNECTIONS) {
             return Err(Apart::Open);
         }
-        let mut all = Stretch::default();
-        for stretch in self.stretches {
-            all.add(stretch)?;
+        let mut stretches = self.stretches.into_iter();
+        let mut all = stretches.next().ok_or(Apart::Wrong)?;
+        for stretch in stretches {
+            all.add(stretch, &|own| own)?;
         }
         if all.beyond {
             return Err(Apart::Full);
@@ -270,36 +308,57 @@ impl Part {
             skipped_bytes: skipped,
             ..Totals::default()
         };
-        let mut operations = Operations::default();
-        operations.add(&all.operations)?;
-        let table = LENSES
-            .first()
-            .map(|(name, _)| (*name).to_owned())
-            .unwrap_or_default();
         Ok(Findings {
             summary: summary::summary(&whole, &totals, &anomalies, inputs),
-            sections: vec![(table, operations.finish(&Names::default(), &extent))],
+            sections: sections(&all, &extent)?,
             cpu_ns: self.cpu_ns,
         })
     }
 }
 
+/// The sections of the table by operation and of the other lenses.
+fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, Apart> {
+    let mut operations = Operations::default();
+    operations.add(&all.operations)?;
+    let names = Names::default();
+    let mut found = Vec::new();
+    for (at, (name, make)) in LENSES.iter().enumerate() {
+        let section = match all.lenses.get(*name) {
+            _ if at == 0 => operations.finish(&names, extent),
+            None => continue,
+            Some(counted) => {
+                let lens = make(&LensOptions::default());
+                let mut lens = lens.map_err(|_| Apart::Wrong)?;
+                lens.add_counted(counted, &|own| own)?;
+                lens.finish(&names, extent)
+            }
+        };
+        found.push(((*name).to_owned(), section));
+    }
+    Ok(found)
+}
+
 /// Idle connections that come back in a stretch are known no longer; of those that do so behind the
-/// checkpoint: how many ports used anew nobody counted.
+/// checkpoint: how many ports used anew nobody counted, and which ones went on.
 fn come_back(
     stretch: &Stretch,
     behind: bool,
     began: &BTreeMap<&Known, &Began>,
     known: &mut BTreeMap<Known, Rest>,
+    numbering: &mut Numbering,
 ) -> Result<u64, Apart> {
     let mut reused = 0;
     for connection in &stretch.newcomers {
         let Some(rest) = known.get_mut(connection) else {
             continue;
         };
-        if behind && matches!(rest.idle, Some(Idle::Tcp { .. })) {
+        if behind && rest.idle.is_some() {
             let began = began.get(connection).ok_or(Apart::Wrong)?;
-            reused += began.continues(rest).ok_or(Apart::ReachedBack)?;
+            let anew = began.continues(rest).ok_or(Apart::ReachedBack)?;
+            if let Some(idle) = rest.idle.as_mut().filter(|_| anew == 0) {
+                numbering.goes_on(*idle.number_mut(), began.number);
+            }
+            reused += anew;
         }
         rest.idle = None;
     }

@@ -1,4 +1,4 @@
-//! Reads one file of many, and the beginning of the next one.
+//! Reads one file of many, or some in a row, and the beginning of the next one.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::stretch::{Known, Stretch, Sums};
 use crate::block::Block;
 use crate::ends::Ends;
 use crate::error::TraceError;
-use crate::lens::LENSES;
+use crate::lens::{LENSES, LensOptions};
 use crate::source::{Bounds, Reader};
 
 /// Blocks in front of the first checkpoint: 4 MiB.
@@ -21,10 +21,12 @@ const TELL_BLOCKS: u64 = 32;
 /// What is to be read.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// The file.
-    pub file: PathBuf,
-    /// The one behind it, if there is one.
+    /// The files, in their order; mostly one.
+    pub files: Vec<PathBuf>,
+    /// The one behind them, if there is one.
     pub next: Option<PathBuf>,
+    /// Names of lenses beside the table by operation: of those that can be put together.
+    pub lenses: Vec<String>,
     /// Sizes of blocks.
     pub bounds: Bounds,
     /// Blocks in front of the first checkpoint.
@@ -33,10 +35,11 @@ pub struct Task {
 
 impl Task {
     /// With the usual sizes.
-    pub fn new(file: PathBuf, next: Option<PathBuf>) -> Self {
+    pub fn new(files: Vec<PathBuf>, next: Option<PathBuf>) -> Self {
         Task {
-            file,
+            files,
             next,
+            lenses: Vec::new(),
             bounds: Bounds::default(),
             first_blocks: FIRST_BLOCKS,
         }
@@ -60,14 +63,18 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(paths: &[PathBuf], bounds: Bounds) -> Result<Self, TraceError> {
+    fn new(paths: &[PathBuf], task: &Task) -> Result<Self, TraceError> {
         let table = LENSES.first().map(|(name, _)| (*name).to_owned());
         let options = Options {
-            lenses: table.into_iter().collect(),
+            lenses: table.into_iter().chain(task.lenses.clone()).collect(),
+            lens: LensOptions {
+                of_a_part: true,
+                ..LensOptions::default()
+            },
             ..Options::default()
         };
         Ok(Walk {
-            reader: Reader::open_of_many(paths, bounds)?,
+            reader: Reader::open_of_many(paths, task.bounds)?,
             pass: Pass::new(&options, Arc::default())?,
             block: Block::default(),
             sums: Sums::default(),
@@ -88,9 +95,9 @@ struct Beside {
 }
 
 impl Beside {
-    fn new(next: &Path, bounds: Bounds, before: u64) -> Result<Self, TraceError> {
+    fn new(next: &Path, task: &Task, before: u64) -> Result<Self, TraceError> {
         Ok(Beside {
-            walk: Walk::new(&[next.to_owned()], bounds)?,
+            walk: Walk::new(&[next.to_owned()], task)?,
             before,
             times_ns: Ends::default(),
         })
@@ -114,27 +121,27 @@ impl Beside {
     }
 }
 
-/// Reads a task's file; `progress` is told now and then how far it is, and ends it with false.
+/// Reads a task's files; `progress` is told now and then how far it is, and ends it with false.
 ///
 /// # Errors
 /// A file cannot be read, or `progress` said so.
 pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<Part, TraceError> {
-    let paths: Vec<PathBuf> = std::iter::once(&task.file)
-        .chain(&task.next)
-        .cloned()
-        .collect();
-    let mut walk = Walk::new(&paths, task.bounds)?;
+    let paths: Vec<PathBuf> = task.files.iter().chain(&task.next).cloned().collect();
+    let own = task.files.len() as u64;
+    let mut walk = Walk::new(&paths, task)?;
     let watcher = walk.reader.watcher();
     let mut part = Part::new();
     let mut beside: Option<Beside> = None;
     let (mut blocks, mut told, mut frames) = (0u64, 0u64, 0u64);
     while walk.reader.read(&mut walk.block)? {
         let input = walk.reader.totals().inputs;
-        let begins = input > 1 && beside.is_none();
-        if begins {
+        if let Some(next) = task
+            .next
+            .as_ref()
+            .filter(|_| input > own && beside.is_none())
+        {
             blocks = 0;
-            let next = task.next.as_deref().unwrap_or(&task.file);
-            beside = Some(Beside::new(next, task.bounds, frames)?);
+            beside = Some(Beside::new(next, task, frames)?);
         }
         walk.pass.block(&walk.block)?;
         frames = walk.frames();
@@ -154,7 +161,7 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
         }
         match &mut beside {
             None => {
-                part.saw(&walk.block, walk.reader.begun_ns());
+                part.saw(&walk.block, input, walk.reader.begun_ns());
                 if task.checkpoint(blocks).is_some() {
                     checkpoint(&mut part, &mut walk);
                 }
@@ -176,7 +183,7 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
     Ok(ended(part, walk, end, None))
 }
 
-/// A checkpoint of the task's own file.
+/// A checkpoint of the task's own files.
 fn checkpoint(part: &mut Part, walk: &mut Walk) {
     let number = part.stretches.len();
     let newcomers = newcomers(part, walk);
@@ -218,9 +225,12 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
     if waits || came {
         return None;
     }
-    let paired = walk.pass.pair(&later.pass, now_ns)?;
+    let paired = walk.pass.pair(&later.pass, now_ns, beside.before)?;
+    let numbered = [&mut walk.pass, &mut later.pass].map(|pass| pass.streams().numbered());
     Some(End::Agrees {
         checkpoint: checkpoint as usize,
+        numbers: paired.numbers.into_iter().collect(),
+        numbered,
         rest: (paired.rest.into_iter())
             .map(|(ends, rest)| (Known::of(ends), rest))
             .collect(),

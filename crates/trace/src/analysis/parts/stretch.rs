@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Apart;
 use crate::block::{Endpoint, Host, Transport};
 use crate::ends::Ends;
 use crate::lens::operations::{Counted, Operations};
+use crate::lens::{LensOptions, make};
 use crate::names::Names;
 use crate::stream;
 
@@ -98,11 +100,13 @@ impl Known {
 #[serde(deny_unknown_fields)]
 pub(in crate::analysis) struct Stretch {
     pub(in crate::analysis) operations: Vec<Counted>,
+    /// What other lenses counted.
+    pub(in crate::analysis) lenses: BTreeMap<String, Value>,
     pub(in crate::analysis) sums: Sums,
     pub(in crate::analysis) times_ns: Option<(i64, i64)>,
     /// The first checkpoint that something in it looked back behind.
     pub(in crate::analysis) reached_back: Option<usize>,
-    /// A table of names was full.
+    /// A table was full.
     pub(in crate::analysis) beyond: bool,
     /// Connections that were first seen in it.
     pub(in crate::analysis) newcomers: BTreeSet<Known>,
@@ -111,7 +115,17 @@ pub(in crate::analysis) struct Stretch {
 }
 
 impl Stretch {
-    pub(super) fn add(&mut self, more: Self) -> Result<(), Apart> {
+    /// With what follows it; `number` tells what its connections are here.
+    pub(super) fn add(&mut self, more: Self, number: &dyn Fn(u32) -> u32) -> Result<(), Apart> {
+        if self.beyond || more.beyond {
+            return Err(Apart::Full);
+        }
+        if !self.lenses.keys().eq(more.lenses.keys()) {
+            return Err(Apart::Wrong);
+        }
+        for (name, counted) in &mut self.lenses {
+            *counted = put_together(name, counted, more.lenses.get(name), number)?;
+        }
         let mut all = Operations::default();
         all.add(&self.operations)?;
         all.add(&more.operations)?;
@@ -124,9 +138,26 @@ impl Stretch {
         self.times_ns = times.known();
         let reached_back = self.reached_back.into_iter().chain(more.reached_back);
         self.reached_back = reached_back.min();
-        self.beyond |= more.beyond;
         self.newcomers.extend(more.newcomers);
         self.opened.extend(more.opened);
         Ok(())
     }
+}
+
+/// What a lens counted in two stretches.
+fn put_together(
+    name: &str,
+    one: &Value,
+    other: Option<&Value>,
+    number: &dyn Fn(u32) -> u32,
+) -> Result<Value, Apart> {
+    let options = LensOptions {
+        of_a_part: true,
+        ..LensOptions::default()
+    };
+    let lens = make(name, &options).ok().flatten();
+    let mut lens = lens.ok_or(Apart::Wrong)?;
+    lens.add_counted(one, &|own| own)?;
+    lens.add_counted(other.ok_or(Apart::Wrong)?, number)?;
+    Ok(lens.take_counted()?)
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::lens::tests::hand_made::{endpoint, read};
 
 fn section(calls: &[Call]) -> Value {
-    let mut lens = Clients::default();
+    let mut lens = Clients::within(BOUNDS);
     let names = Names::default();
     for call in calls {
         lens.call(call, &names);
@@ -63,8 +63,8 @@ fn calls_add_up_by_client_by_server_and_by_user() {
     let expected = [
         json!(["10.0.0.2:700", "10.0.0.1:2049", "udp", 2]),
         json!(["10.0.0.2:701", "10.0.0.1:2049", "udp", 1]),
-        json!(["10.0.0.3:702", "10.0.0.1:2049", "udp", 1]),
         json!(["10.0.0.2:703", "10.0.0.9:2049", "udp", 1]),
+        json!(["10.0.0.3:702", "10.0.0.1:2049", "udp", 1]),
     ];
     assert_eq!(rows, expected);
 
@@ -110,4 +110,87 @@ fn what_is_beyond_the_bounds_is_counted_together() {
     }
     let connections = &found["servers"][0]["connections"];
     assert_eq!(*connections, MAX_LINES + MAX_PAIRS);
+}
+
+/// Calls of more connections and users than are told apart, in three parts.
+fn crowd(part: u32, random: &mut fastrand::Rng) -> Call {
+    let connection = random.u32(..300 * (part + 1));
+    let user = random.u32(..500 * (part + 1));
+    let latency_ns = 1 << random.u32(1..12);
+    Call {
+        outcome: match random.u8(..4) {
+            0 => crate::Outcome::Status(random.u32(1..4)),
+            1 => crate::Outcome::Refused("AUTH_ERROR"),
+            _ => crate::Outcome::Accepted,
+        },
+        ..call(
+            (connection % 50) as u8,
+            (connection % 3) as u8,
+            connection,
+            (user != 7).then_some(user),
+            latency_ns,
+        )
+    }
+}
+
+#[test]
+fn what_was_counted_in_parts_adds_up_to_what_is_counted_in_a_row() {
+    let names = Names::default();
+    let wide = LensOptions {
+        of_a_part: true,
+        ..LensOptions::default()
+    };
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut whole = make(&LensOptions::default()).unwrap();
+    let mut joined = make(&LensOptions::default()).unwrap();
+    let mut both = make(&wide).unwrap();
+    for part in 0..3 {
+        let mut lens = make(&wide).unwrap();
+        for _ in 0..3000 {
+            let call = crowd(part, &mut random);
+            whole.call(&call, &names);
+            // A part's reader counts connections from another number on.
+            let connection = call.connection + 7 * part;
+            lens.call(&Call { connection, ..call }, &names);
+        }
+        let travelled = lens.take_counted().unwrap().to_string();
+        let counted: Value = serde_json::from_str(&travelled).unwrap();
+        both.add_counted(&counted, &|number| number - 7 * part)
+            .unwrap();
+    }
+    let counted = both.take_counted().unwrap();
+    joined.add_counted(&counted, &|number| number).unwrap();
+    let [one, other] = [&mut whole, &mut joined].map(|lens| {
+        let section = lens.finish(&names, &Extent::default());
+        section.json.to_string()
+    });
+    assert!(one == other, "{one}\n{other}");
+}
+
+#[test]
+fn more_than_a_part_tells_apart_and_what_nobody_counted_is_refused() {
+    let names = Names::default();
+    let mut full = Clients::within(Bounds { lines: 2, ..BOUNDS });
+    for connection in 0..3 {
+        full.call(&call(2, 1, connection, None, 5), &names);
+    }
+    assert_eq!(full.take_counted(), Err(Unfit::Full));
+    let mut room = Clients::within(Bounds {
+        blocks: 1,
+        ..BOUNDS
+    });
+    room.call(&call(2, 1, 0, None, 5), &names);
+    let counted = room.take_counted().unwrap();
+    room.call(&call(2, 1, 0, None, 5), &names);
+    room.call(&call(2, 1, 0, None, 5000), &names);
+    assert_eq!(room.take_counted(), Err(Unfit::Full));
+    // Another connection of that number, and none.
+    room.call(&call(3, 1, 0, None, 5), &names);
+    assert_eq!(room.add_counted(&counted, &|own| own), Err(Unfit::Wrong));
+    let far = |_| 1 << 20;
+    assert_eq!(room.add_counted(&counted, &far), Err(Unfit::Full));
+    assert_eq!(
+        room.add_counted(&json!({"lines": 3}), &far),
+        Err(Unfit::Wrong)
+    );
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Latencies, bucket};
 use crate::ends::Ends;
-use crate::lens::operations::{Unfit, add};
+use crate::lens::operations::{Unfit, add, add_halves, halves};
 
 /// What was counted.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -33,7 +33,7 @@ impl Latencies {
             negative: self.negative,
             zeros: self.zeros,
             above: self.above,
-            sum_ns: ((self.sum_ns >> 64) as i64, self.sum_ns as u64),
+            sum_ns: halves(self.sum_ns),
             ends_ns: self.ends_ns.known(),
             max_held_ns: self.max_held_ns,
             buckets: buckets.filter(|(_, count)| *count > 0).collect(),
@@ -64,11 +64,7 @@ impl Latencies {
             add(&mut self.counts[*at], *more)?;
             add(&mut self.count, *more)?;
         }
-        let sum_ns = i128::from(from.sum_ns.0) << 64 | i128::from(from.sum_ns.1);
-        let sum_ns = self.sum_ns.checked_add(sum_ns);
-        self.sum_ns = sum_ns
-            .filter(|sum| sum.unsigned_abs() >> 120 == 0)
-            .ok_or(Unfit::Wrong)?;
+        self.sum_ns = add_halves(self.sum_ns, from.sum_ns)?;
         self.max_held_ns = self.max_held_ns.max(from.max_held_ns);
         if let Some((least, most)) = from.ends_ns {
             self.ends_ns.add(Ends { least, most });

@@ -39,13 +39,15 @@ struct CountedRow {
     operation: u32,
     /// As [`Counts`] lists them.
     counts: [u64; 9],
-    errors: Vec<(Error, u64)>,
+    errors: Vec<(Failure, u64)>,
     other_errors: u64,
     latencies: latencies::Counted,
 }
 
+/// An outcome that is an error, as it travels.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
-enum Error {
+pub(in crate::lens) enum Failure {
+    /// The protocol's.
     Status(u32),
     /// Its place among the refusals.
     Refused(usize),
@@ -106,7 +108,7 @@ impl Operations {
                 errors: row
                     .errors
                     .iter()
-                    .filter_map(|(outcome, count)| Some((error(*outcome)?, *count)))
+                    .filter_map(|(outcome, count)| Some((Failure::of(*outcome)?, *count)))
                     .collect(),
                 other_errors: row.other_errors,
                 latencies: row.latencies.counted(),
@@ -176,22 +178,37 @@ impl Operations {
     }
 }
 
-fn error(outcome: Outcome) -> Option<Error> {
-    match outcome {
-        Outcome::Status(status) => Some(Error::Status(status)),
-        Outcome::Refused(name) => {
-            let place = REFUSALS.iter().position(|refusal| *refusal == name);
-            place.map(Error::Refused)
+impl Failure {
+    /// `None` if it is none.
+    pub(in crate::lens) fn of(outcome: Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Status(status) => Some(Failure::Status(status)),
+            Outcome::Refused(name) => {
+                let place = REFUSALS.iter().position(|refusal| *refusal == name);
+                place.map(Failure::Refused)
+            }
+            Outcome::Unanswered | Outcome::Accepted | Outcome::Unreadable => None,
         }
-        Outcome::Unanswered | Outcome::Accepted | Outcome::Unreadable => None,
+    }
+
+    /// `None` if nobody can have met that.
+    pub(in crate::lens) fn outcome(self) -> Option<Outcome> {
+        match self {
+            Failure::Status(status) => Some(Outcome::Status(status)),
+            Failure::Refused(place) => REFUSALS.get(place).copied().map(Outcome::Refused),
+        }
     }
 }
 
-impl Error {
-    fn outcome(self) -> Option<Outcome> {
-        match self {
-            Error::Status(status) => Some(Outcome::Status(status)),
-            Error::Refused(place) => REFUSALS.get(place).copied().map(Outcome::Refused),
-        }
-    }
+/// A sum in two halves, the upper one first.
+pub(in crate::lens) fn halves(sum: i128) -> (i64, u64) {
+    ((sum >> 64) as i64, sum as u64)
+}
+
+/// `more` in halves added to a sum, if a capture can have as much.
+pub(in crate::lens) fn add_halves(sum: i128, more: (i64, u64)) -> Result<i128, Unfit> {
+    let more = i128::from(more.0) << 64 | i128::from(more.1);
+    let sum = sum.checked_add(more);
+    sum.filter(|sum| sum.unsigned_abs() >> 120 == 0)
+        .ok_or(Unfit::Wrong)
 }
