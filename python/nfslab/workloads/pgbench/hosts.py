@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from nfslab.databases.postgres.deployment import PostgresDeployment
 from nfslab.databases.postgres.server import ServerElsewhere
 from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
 from nfslab.results.durable import to_json
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import HostFigures
@@ -146,6 +147,26 @@ class PartOfLoad:
     def folders_here(self) -> list[Path]:
         """Those of the database that are on this machine, if it is the server's."""
         return [path for path in map(Path, self._told.folders) if path.is_dir()]
+
+
+def possible(whole: PgbenchParameters, hosts: int, processes: int) -> Availability:
+    """Each needs a client, and the way to the server is a network."""
+    if processes != 1:
+        return Availability(
+            False, "pgbench runs once on each client host",
+            "leave client.processes out: workload.threads are the threads of each pgbench",
+        )  # fmt: skip
+    if whole.socket != "tcp":
+        return Availability(
+            False, "client hosts reach the server over a network, and pgbench would not use it",
+            'set workload.socket = "tcp"',
+        )  # fmt: skip
+    if whole.clients < hosts:
+        return Availability(
+            False, f"{whole.clients} clients are too few for {hosts} client hosts",
+            "ask for fewer hosts, or for more of workload.clients: they are those of all hosts",
+        )  # fmt: skip
+    return Availability(True)
 
 
 def part_of(

@@ -27,7 +27,7 @@ from nfslab.machine.availability import Availability
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome, Workload
 from nfslab.workloads.pgbench import execution, hosts, invariant, invocation, outcome
-from nfslab.workloads.pgbench.hosts import Counted, PartOfLoad, Told
+from nfslab.workloads.pgbench.hosts import Counted, PartOfLoad, Told, possible
 from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.transaction_log import OK, read_transaction_log
@@ -117,23 +117,7 @@ class PgbenchWorkload(Workload):
 
     def check_hosts(self, hosts: int, processes: int) -> Availability:
         """Each needs a client, and the way to the server is a network."""
-        p = self.driver
-        if processes != 1:
-            return Availability(
-                False, "pgbench runs once on each client host",
-                "leave client.processes out: workload.threads are the threads of each pgbench",
-            )  # fmt: skip
-        if p.socket != "tcp":
-            return Availability(
-                False, "client hosts reach the server over a network, and pgbench would not use it",
-                'set workload.socket = "tcp"',
-            )  # fmt: skip
-        if p.clients < hosts:
-            return Availability(
-                False, f"{p.clients} clients are too few for {hosts} client hosts",
-                "ask for fewer hosts, or for more of workload.clients: they are those of all hosts",
-            )  # fmt: skip
-        return Availability(True)
+        return possible(self.driver, hosts, processes)
 
     def check_server(self, *, has_our_files: bool) -> Availability:
         """Own scripts are read where the server is."""
