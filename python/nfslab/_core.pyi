@@ -36,6 +36,7 @@ __all__ = [
     "check_web_files",
     "check_web_posts",
     "classify_paths",
+    "doubtful_runs",
     "join_parts",
     "merge_web_parts",
     "part_findings",
@@ -92,6 +93,14 @@ def classify_paths(paths: Sequence[str], classes: Sequence[tuple[str, str]]) -> 
 
     The first pattern that matches counts; `*` and `?` stay within a name, `**` crosses folders.
     CoreError("config") for a pattern that is no glob, and for more than 2000.
+    """
+
+def doubtful_runs(runs: str | Path, names: Sequence[str]) -> list[int]:
+    """Indices of the runs (folders of these names below `runs`) that need a closer look.
+
+    All others have the files of their checksums.json with the sizes there, but for those in logs/,
+    and a run.json with that CRC-32. What is in any way unusual is doubtful. OSError when the folder
+    cannot be opened.
     """
 
 def toml_lines(text: str) -> list[tuple[list[str | int], int, int]]:

@@ -198,6 +198,46 @@ def test_a_database_is_loaded_by_machines(cluster: Cluster, tmp_path: Path, scra
     assert nothing_of_it_is_left(tmp_path)
 
 
+def a_database(path: Path, folder: Path, more: str) -> None:
+    """Let the file load a database that is on the machine "other"."""
+    head, _, rest = path.read_text().partition("[targets.server]")
+    client = rest[rest.index("[cluster]") : rest.index("[workload]")].replace("processes = 2\n", "")
+    target = f'[targets.disk]\nkind = "local"\npath = "{folder}"\n[server]\nname = "other"\n'
+    workload = '[workload]\nkind = "pgbench"\ndata = "disk"\nsocket = "tcp"\nload = "fresh"\n'
+    head = head.replace('["nfs_server"]', '["postgres", "system"]')
+    path.write_text(head + target + client + workload + more)
+
+
+@pytest.mark.long
+def test_a_database_is_on_a_machine_of_its_own(
+    cluster: Cluster, tmp_path: Path, scratch: Path
+) -> None:
+    if not PgbenchWorkload.available().ok:
+        pytest.skip(PgbenchWorkload.available().reason)
+    path = file(tmp_path, of(cluster))
+    a_database(path, scratch, "clients = 3\ntransactions = 20\n")
+    record, sealed = made(path)
+    require_measured(record)
+    assert check(record, "tpcb_invariant").values["history_rows"] == 60
+    assert record.server_host is not None
+    assert (record.server_host.name, record.server_host.kind) == ("other", "cluster")
+    seen = pq.read_table(sealed / "evidence" / "postgres_counters.parquet")
+    assert set(seen["host"].to_pylist()) == {"other"}
+    assert list(scratch.iterdir()) == []
+    assert nothing_of_it_is_left(tmp_path)
+
+
+def test_own_scripts_do_not_go_to_a_server_on_another_machine(
+    cluster: Cluster, tmp_path: Path, scratch: Path
+) -> None:
+    (scratch / "own.sql").write_text("SELECT 1;\n")
+    path = file(tmp_path, of(cluster))
+    a_database(path, scratch, f'duration = "1s"\nclients = 3\nscripts = ["{scratch}/own.sql"]\n')
+    with pytest.raises(UsageError, match="cannot run here") as refused:
+        run(path)
+    assert "own scripts are read on the server's host" in " ".join(refused.value.lines())
+
+
 @pytest.mark.long
 def test_points_of_the_command_are_made_by_machines(cluster: Cluster) -> None:
     asked = asked_hosts(

@@ -344,6 +344,7 @@ def test_crates_depend_downwards_only() -> None:
     rank = {
         "nfslab-wire": 0,
         "nfslab-measure": 0,
+        "nfslab-sealed": 1,
         "nfslab-toml-places": 1,
         "nfslab-client": 1,
         "nfslab-files": 2,

@@ -15,6 +15,7 @@ mod parts;
 mod rpc_records;
 mod run_files;
 mod sampler;
+mod sealed_runs;
 mod serve;
 mod serve_options;
 mod signals;
@@ -55,6 +56,8 @@ mod _core {
     use super::run_files::run_files;
     #[pymodule_export]
     use super::sampler::SystemSampler;
+    #[pymodule_export]
+    use super::sealed_runs::doubtful_runs;
     #[pymodule_export]
     use super::serve::Server;
     #[pymodule_export]

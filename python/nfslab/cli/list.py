@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,8 @@ def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
     from nfslab.results.outcomes import Outcomes, experiments_in
     from nfslab.results.store import RECORD, ExperimentFolder
 
+    # What was imported stays: no use in looking at it again for each thousand runs.
+    gc.freeze()
     paths = [results] if (results / RECORD).is_file() else experiments_in(results)
     entries: list[dict[str, Any]] = []
     experiments: list[Measured] = []

@@ -42,7 +42,8 @@ def found_by_host(
     made: dict[str, list[RunFacts[F]]] = {}
     problems: dict[str, list[str]] = {}
     for one in runs:
-        for host in one.run.record.hosts_apart:
+        # What the server's host saw is the run's own.
+        for host in one.run.record.client_hosts:
             try:
                 part = read_part(one.run.folder, host.name)
                 sealed = SealedRun(one.run.folder / host.folder, part)

@@ -23,7 +23,7 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import Interrupted, RunFailed
 from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
@@ -282,6 +282,10 @@ class RunExecution:
     def _target(self, setup: TargetSetup) -> Target | None:
         """A target of the run; None: it is not up here."""
         return setup.make()
+
+    def handed_on(self) -> dict[str, Any]:
+        """Target that is up -> what other hosts need to use it."""
+        return {place.target: target.handed_on(place) for target, place in self._up}
 
     def _timed_part(self, host: Host) -> TimedPart:
         """On the clock of the client's host."""

@@ -13,7 +13,8 @@
                                           programs' account: `start_ns`, `end_ns`
                                      <──  sealed: `status`, `reason`
     clock, at any time               <─>  clock: our clocks, read at once
-                                          between: phase, say, alive (twice a second); error
+                                          between: phase, say, alive (twice a second); error;
+                                          fails: the reason comes with `sealed`
 
 Targets that are up on the server's host are taken over from it, all others are made here; of the
 collectors those run here that watch a client. An agent on the server's host, where that is not the
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from nfslab.hosts.base import Host
     from nfslab.machine.cpu_times import CpuTimes
     from nfslab.machine.resources import Resources
+    from nfslab.results.store import PartialRun
     from nfslab.targets.base import Target
     from nfslab.workloads.base import Outcome, RunContext, Workload
 
@@ -88,7 +90,7 @@ class AskedPart(BaseModel):
     taken: dict[str, dict[str, Any]]
     """Target -> what another host needs to use what is up on the server's."""
     served: dict[str, Any] | None = None
-    """What the workload's own server on the prime's machine is, where it has one."""
+    """What the workload's own server is, on whichever host, where it has one."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
     made: dict[str, Any] = {}
@@ -157,7 +159,8 @@ class Prime:
         lines = agent.Lines(LINE_BYTES_MAX)
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
         known |= {"start": frozenset({"at_ns"}), "clock": frozenset()}
-        known["meet"] = frozenset({"at_ns", "common_ns", "said"})
+        known |= {"meet": frozenset({"at_ns", "common_ns", "said"})}
+        known |= {"verify": frozenset({"counted"})}
         while heard := os.read(agent.STDIN, agent.READ_BYTES):
             for line in lines.feed(heard):
                 told = agent.command_of(line or b"", known, "Please report this.")
@@ -273,14 +276,24 @@ class PartExecution(RunExecution):
         self.found.provenance |= self._asked.made
 
     def _timed_part(self, host: Host) -> TimedPart:
-        return CommonStart(host.monotonic_ns, self._prime, self._remaining_s)
+        return CommonStart(host.monotonic_ns, self._prime, self._check)
+
+    def _check(self) -> None:
+        """Raises where going on makes no sense."""
+        self._remaining_s()
+        self._workload.require_up()
+
+    def _failed(self, error: Exception, partial: PartialRun) -> None:
+        """Others may fail for it, and say so before this is taken down."""
+        super()._failed(error, partial)
+        self._prime.say("fails")
 
     def _is_ours(self) -> bool:
         return not self._asked.is_prime and super()._is_ours()
 
     def _start_watching(self, context: RunContext) -> None:
         """All hosts begin to watch together."""
-        self._prime.pass_gate("measure", context.remaining_s)
+        self._prime.pass_gate("measure", self._check)
         super()._start_watching(context)
 
 
@@ -288,20 +301,19 @@ class ServingExecution(PartExecution):
     """What others use in a run, on a host of its own (`serving`)."""
 
     def _made_here(self, workload: Workload) -> Workload:
-        return Serving(workload, self._prime)
+        return Serving(workload, self._prime, self.handed_on)
+
+    def _bring_up_hosts(self, resources: Resources) -> None:
+        super()._bring_up_hosts(resources)
+        assert self._asked.link is not None
+        self._hosts["client"] = ServingHost(self._asked.link)
 
     def _files_host(self) -> Host:
-        assert self._asked.link is not None
-        return ServingHost(self._asked.link)
+        return self._hosts["server" if self._workload.has_server else "client"]
 
     def _target(self, setup: TargetSetup) -> Target | None:
         target = setup.make()
-        return target if target.for_others() else None
-
-    def _bring_up(self, resources: Resources) -> None:
-        super()._bring_up(resources)
-        taken = {place.target: target.handed_on(place) for target, place in self._up}
-        self._prime.say("serves", taken=taken)
+        return target if self._workload.has_server or target.for_others() else None
 
 
 def main() -> int:

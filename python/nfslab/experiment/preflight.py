@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.errors import NfslabError, RunFailed, Unavailable, UsageError
 from nfslab.experiment.members import KINDS
+from nfslab.experiment.sections import CLUSTER
 from nfslab.hosts.registry import HOSTS, host_class
 from nfslab.machine.availability import Availability
 from nfslab.quantities import format_size
@@ -89,7 +90,7 @@ def _hosts_are_others(setup: Setup) -> bool:
 
 def _watches_here(setup: Setup, collector: CollectorSetup) -> bool:
     """Is anything of a collector's work done on this machine?"""
-    if collector.side() == "server":
+    if collector.side() == "server" or setup.workload.make().has_server:
         return not setup.server.is_elsewhere
     return not _hosts_are_others(setup) or collector.of_machine()
 
@@ -175,11 +176,12 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         target_key = (target.parameters.model_dump_json(), _hosts_are_others(setup))
         ask(f"target {name}", target_key, lambda t=target: _target_here(setup, t))  # type: ignore[misc]
     workload = setup.workload
-    ask(
-        f"workload {workload.kind}",
-        workload.parameters.model_dump_json(),
-        lambda: workload.make().check(),
-    )
+    if not (setup.server.host == CLUSTER and workload.make().has_server):
+        ask(
+            f"workload {workload.kind}",
+            workload.parameters.model_dump_json(),
+            lambda: workload.make().check(),
+        )
     host = setup.client.host
     if setup.client.hosts is not None:
         named = f"{setup.client} {setup.server} {setup.cluster}"
@@ -203,8 +205,9 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
 
 
 def _is_elsewhere(setup: Setup, target: TargetSetup) -> bool:
-    """Is what it is on up on another machine?"""
-    return setup.server.is_elsewhere and target.make().for_others()
+    """Is what it is on up on another host, the server's?"""
+    has_server = setup.workload.make().has_server
+    return setup.server.is_elsewhere and (has_server or target.make().for_others())
 
 
 def _of_client_hosts(setup: Setup) -> list[Obstacle]:
@@ -219,8 +222,9 @@ def _of_client_hosts(setup: Setup) -> list[Obstacle]:
         reason = "limits.memory is of server and client on one machine, not of several client hosts"
         return [Obstacle(part, reason, "leave out limits.memory, or client.hosts")]
     if setup.server.is_elsewhere and workload.has_server:
-        reason = f"the workload {workload.kind} brings up a server of its own, on this machine"
-        return [Obstacle("server host", reason, "leave out [server], which is for NFS servers")]
+        answer = workload.check_server(has_our_files=setup.server.host != CLUSTER)
+        if not answer.ok:
+            return [Obstacle("server host", answer.reason, answer.fix)]
     answer = workload.check_hosts(len(names), client.processes)
     # Those of others are asked when they are there.
     if answer.ok and KINDS[client.host].is_here:

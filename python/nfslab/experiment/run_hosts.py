@@ -17,7 +17,7 @@ import queue
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.host_facts import MODULE
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab.cluster.base import Agent, Member
+
+T = TypeVar("T")
 
 SLICE_S: Final = 0.1
 MEET_S: Final = 0.1
@@ -177,6 +179,26 @@ class RunHosts:
             else:
                 host.after, host.compared = clock, (host.compared[0], now)
 
+    def require_server(self, within_s: float) -> None:
+        """RunFailed by the server's host, which may be why others fail.
+
+        It has so long to say that it does; then it is waited for, until it says why.
+        """
+        until = time.monotonic() + within_s
+        host = self.serving
+        while host is not None and not host.is_over:
+            self._check()
+            if "fails" not in host.said and time.monotonic() > until:
+                return
+            self._require_life(host, host.member.patience.busy_s)
+            with contextlib.suppress(queue.Empty):
+                other, said = self._heard.get(timeout=SLICE_S)
+                try:
+                    self._hear(other, said)
+                except RunFailed:
+                    if other is host:
+                        raise
+
     def _let_meet(self) -> None:
         """Where all wait for each other, they get one instant to go on at.
 
@@ -210,11 +232,10 @@ class RunHosts:
         for host in self.all:
             host.silence_s = 0.0
 
-    def fetch(self, folder: Path) -> None:
-        """The working folders of those that have sealed their part, as `folder`/NAME; RunFailed."""
-        sealed = [host for host in self.all if "sealed" in host.said]
-        self.await_all("ended", of=sealed)
-        for host in sealed:
+    def fetch(self, folder: Path, of: Sequence[RunHost]) -> None:
+        """Working folders of hosts that have sealed their part, as `folder`/NAME; RunFailed."""
+        self.await_all("ended", of=of)
+        for host in of:
             host.agent.fetch(folder / host.name)
 
     def fetch_failed(self, folder: Path) -> list[str]:
@@ -289,6 +310,17 @@ class RunHosts:
 def _last(host: RunHost) -> str:
     """Where one is that waits for nobody."""
     return "its end" if "measured" in host.said else "the load"
+
+
+def told_by_agent(host: RunHost, event: str, name: str, kind: type[T]) -> T:
+    """What its last event of that name has under this one; RunFailed where that is none."""
+    told = host.said.get(event, {}).get(name)
+    if not isinstance(told, kind):
+        raise RunFailed(
+            f"{host.said_as} did not say what it had to ({event}: {name})",
+            fix="see that all hosts have the same nfslab; if so, please report this",
+        )
+    return told
 
 
 def _ended(host: RunHost) -> None:

@@ -252,7 +252,7 @@ class Client(GuestKeys):
 
 
 class Server(GuestKeys):
-    """`[server]`: which host serves the run's NFS; a kernel and its like are those of a guest."""
+    """`[server]`: which host has the run's servers; a kernel and its like are those of a guest."""
 
     host: Annotated[str, AfterValidator(_host)] = LOCAL
     """"local": this machine."""

@@ -6,18 +6,22 @@
 
 To the ordinary runner it is a run like any other, of a workload that others do (`Spread`): limits
 and sealing are its own, servers and their evidence, too, unless `[server]` names a host for them
-(`serving`). What each host measured lies whole in `hosts/NAME` of the run's folder, but for the
+(`serving`). That may be the workload's own server, which is then verified there, with what all
+hosts did. What each host measured lies whole in `hosts/NAME` of the run's folder, but for the
 tables that are the run's own (`own_tables`). A host that fails or is lost fails the run, with its
 name; the others end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter, ValidationError
 
 from nfslab.context import HostPart, Share
 from nfslab.errors import NfslabError, RunFailed
@@ -29,13 +33,13 @@ from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import members_of
 from nfslab.experiment.own_tables import as_host, take_tables
 from nfslab.experiment.provenance import fingerprint, source_commit
-from nfslab.experiment.run_hosts import RunHosts
+from nfslab.experiment.run_hosts import RunHosts, told_by_agent
 from nfslab.experiment.sections import CLUSTER
 from nfslab.experiment.serving import ServingHost
 from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
 from nfslab.results.catalogue import HOSTS, RUNS
-from nfslab.results.records import RunHostRecord
+from nfslab.results.records import CheckRecord, RunHostRecord
 from nfslab.results.setup import machine_digest
 from nfslab.workloads.base import Outcome, StandIn
 
@@ -50,7 +54,6 @@ if TYPE_CHECKING:
     from nfslab.experiment.setup import CollectorSetup, TargetSetup
     from nfslab.hosts.base import Host
     from nfslab.machine.resources import Resources
-    from nfslab.results.records import CheckRecord
     from nfslab.targets.base import Target
     from nfslab.workloads.base import RunContext, Workload
 
@@ -70,7 +73,7 @@ class Spread(StandIn):
 
     def prepare(self, context: RunContext) -> None:
         """The workload's own server, here; targets there, and what has to be made on them."""
-        if self.has_server:
+        if self._execution.serves_here:
             self.inner.prepare(context)
         self._execution.prepare()
 
@@ -81,19 +84,22 @@ class Spread(StandIn):
         except RunFailed:
             # What became of the server may be why a host failed.
             self.inner.require_up(DEATH_WAIT_S)
+            self._execution.require_server(DEATH_WAIT_S)
             raise
         return Outcome(metrics={})
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
         """Each host has verified its part; what is here is verified here."""
-        return self.inner.verify(context, outcome) if self.has_server else []
+        if self._execution.serves_here:
+            return self.inner.verify(context, outcome)
+        return self._execution.verified
 
     def finish(self, context: RunContext) -> None:
         """Agents end before their servers: what waits for a reply that never comes takes long."""
         try:
             self._execution.end_agents()
         finally:
-            if self.has_server:
+            if self._execution.serves_here:
                 self.inner.finish(context)
 
 
@@ -104,6 +110,11 @@ class SpreadExecution(RunExecution):
         super().__init__(carrying, run, position)
         self._whole = self._workload
         self._workload = Spread(self._whole, self)
+        self.serves_here = self._whole.has_server and not self.setup.server.is_elsewhere
+        """The workload's own server is here."""
+        self._serves_there = self._whole.has_server and self.setup.server.is_elsewhere
+        self.verified: list[CheckRecord] = []
+        """What was found there."""
         setups = self.setup.collectors
         self._watching = Watching({n: one for n, one in setups.items() if self._watches_here(one)})
         self._cluster: Cluster | None = None
@@ -135,14 +146,18 @@ class SpreadExecution(RunExecution):
         self._remaining_s()
         self._whole.require_up()
 
+    def require_server(self, within_s: float) -> None:
+        """RunFailed where the server's host fails, or does so soon."""
+        self._clients.require_server(within_s)
+
     def _files_host(self) -> Host:
         return self._hosts["server" if self._whole.has_server else "client"]
 
     def _target(self, setup: TargetSetup) -> Target | None:
+        if self._clients.serving is not None:
+            return None
         target = setup.make()
-        if self._whole.has_server:
-            return target
-        return target if target.for_others() and self._clients.serving is None else None
+        return target if self._whole.has_server or target.for_others() else None
 
     def _watches_here(self, one: CollectorSetup) -> bool:
         """Of the servers, and of what a workload's own does with its files, where they are here."""
@@ -153,7 +168,7 @@ class SpreadExecution(RunExecution):
     def _watches_there(self, one: CollectorSetup, host: RunHost) -> bool:
         """On a host: its side, and its machine where nobody else of the run watches that."""
         if host.serves:
-            return one.side() == "server"
+            return one.side() == "server" or self._whole.has_server
         serving = self._clients.serving
         is_seen = host.is_prime and (serving is None or serving.is_prime)
         if one.of_machine() or self._whole.has_server:
@@ -162,9 +177,7 @@ class SpreadExecution(RunExecution):
 
     def prepare(self) -> None:
         """Each host has its part; one makes what is shared, then the others."""
-        has_server = self._whole.has_server
-        taken = {} if has_server else self._served()
-        served = self._whole.handed_on() if has_server else None
+        taken, served = self._served()
         for number, host in enumerate(self._clients.hosts):
             asked = self._asked(number, host, taken).model_copy(update={"served": served})
             host.agent.tell("run", asked=asked.model_dump(mode="json"))
@@ -173,16 +186,20 @@ class SpreadExecution(RunExecution):
         for some in ([first], others):
             self._let_prepare(some)
 
-    def _served(self) -> dict[str, Any]:
-        """Target -> what client hosts need to use it, on whichever host it is up."""
+    def _served(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """What client hosts need, of whichever host it is up on: (target -> to use it, to load the
+        workload's own server, where it has one)."""
+        if self.serves_here:
+            return {}, self._whole.handed_on()
         if (host := self._clients.serving) is None:
-            return {place.target: target.handed_on(place) for target, place in self._up}
+            return self.handed_on(), None
         asked = self._asked(None, host, {})
         host.agent.tell("run", asked=asked.model_dump(mode="json"))
         self._clients.await_all("at prepare", of=[host])
         self._let_prepare([host])
-        taken = host.said.get("serves", {}).get("taken")
-        return taken if isinstance(taken, dict) else {}
+        if self._serves_there:
+            return {}, told_by_agent(host, "serves", "served", dict)
+        return told_by_agent(host, "serves", "taken", dict), None
 
     def _let_prepare(self, hosts: Sequence[RunHost]) -> None:
         for host in hosts:
@@ -200,13 +217,19 @@ class SpreadExecution(RunExecution):
         self._start_ns = start_ns = time.monotonic_ns() + round(start_s * 1e9)
         for host in clients.all:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        with context.timed(lead_s=start_s), self._whole.loaded():
+        loaded = self._whole.loaded() if self.serves_here else contextlib.nullcontext()
+        with context.timed(lead_s=start_s), loaded:
             clients.await_all("measured", "load_s", of=clients.hosts)
         context.timed.was(*self._timed_part_of_all(time.monotonic_ns()))
-        clients.compare_clocks(before=False)
         if clients.serving is not None:
             clients.serving.agent.tell("go", gate="measured")
+        clients.compare_clocks(before=False)
+        if clients.serving is not None:
             clients.await_all("measured", of=[clients.serving])
+        if clients.serving is not None and self._serves_there:
+            self._whole.take_counted(told_by_agent(clients.serving, "loaded", "counted", dict))
+            # Nobody loads it any more: collectors are off before client hosts seal.
+            clients.serving.agent.tell("go", gate="finish")
 
     @staticmethod
     def _on_our_clock(host: RunHost, name: str) -> int | None:
@@ -235,14 +258,19 @@ class SpreadExecution(RunExecution):
         context = self.found.context
         assert context is not None
         with self.phase("gather"):
-            clients = self._clients
-            for some in (clients.hosts, [clients.serving] if clients.serving else []):
-                for host in some:
-                    host.agent.tell("go", gate="finish")
-                clients.await_all("sealed", of=some)
-            parts, server = self._fetched(context.folder)
+            clients, serving = self._clients, self._clients.serving
+            self._finish(clients.hosts)
+            if serving is not None and not self._serves_there:
+                self._finish([serving])
+            parts = self._fetched(context.folder, clients.hosts)
             outcome = self.found.outcome = self._whole.merged(context, parts)
-            self._tell_places(parts[0], server)
+            if serving is not None and self._serves_there:
+                self._verify_there(serving)
+            server = self._fetched(context.folder, [serving])[0] if serving is not None else None
+            if server is not None and serving is not None and self._serves_there:
+                self._tell_of_server(serving, server)
+            else:
+                self._tell_places(parts[0], server)
             records = [self._record(host, part) for host, part in self._pairs(parts)]
             total = sum(one.operations for one in outcome.by_host.values())
             for record in records:
@@ -253,8 +281,8 @@ class SpreadExecution(RunExecution):
                     even = 1 / len(records)
                     record.planned_share = even if did.planned_share is None else did.planned_share
             self.found.client_hosts = records
-            if server is not None and clients.serving is not None:
-                self.found.server_host = self._record(clients.serving, server)
+            if server is not None and serving is not None:
+                self.found.server_host = self._record(serving, server)
             start, end = context.timed.start_ns, context.timed.end_ns
             timed_ns = end - start if start is not None and end is not None else 0
             server_host = self.found.server_host
@@ -263,14 +291,33 @@ class SpreadExecution(RunExecution):
                 self.found.checks += told_by(server, server_host)
             self._take_tables(context.folder, parts, server)
 
-    def _fetched(self, run: Path) -> tuple[list[HostPart], HostPart | None]:
-        """The sealed runs of all hosts, in `hosts` of the run's folder: clients', the server's."""
+    def _finish(self, hosts: Sequence[RunHost]) -> None:
+        """They end their part, and seal it."""
+        for host in hosts:
+            host.agent.tell("go", gate="finish")
+        self._clients.await_all("sealed", of=hosts)
+
+    def _verify_there(self, host: RunHost) -> None:
+        """The workload's own server is verified, with what all hosts did; its part is sealed."""
+        host.agent.tell("verify", counted=self._whole.counted())
+        self._clients.await_all("verified", of=[host])
+        told = told_by_agent(host, "verified", "checks", list)
+        try:
+            self.verified = TypeAdapter(list[CheckRecord]).validate_python(told)
+        except ValidationError as error:
+            raise RunFailed(
+                f"what {host.said_as} verified cannot be read", why=str(error), fix=AGAIN
+            ) from error
+        self._clients.await_all("sealed", of=[host])
+
+    def _fetched(self, run: Path, hosts: Sequence[RunHost]) -> list[HostPart]:
+        """The sealed runs of some hosts, in `hosts` of the run's folder."""
         arrived = run / ".arrived"
         arrived.mkdir()
-        self._clients.fetch(arrived)
-        (run / HOSTS).mkdir()
+        self._clients.fetch(arrived, hosts)
+        (run / HOSTS).mkdir(exist_ok=True)
         parts = []
-        for number, host in enumerate(self._clients.all):
+        for number, host in enumerate(hosts):
             sealed = arrived / host.name / RUNS / self.run.run_id
             record, _ = sealed_elsewhere(sealed, host.said_as, AGAIN)
             folder = sealed.rename(run / HOSTS / host.name)
@@ -278,13 +325,20 @@ class SpreadExecution(RunExecution):
             share = self._share_of(number)
             parts.append(HostPart(host.name, share, folder, record, offset_ns))
         shutil.rmtree(arrived)
-        return parts, parts.pop() if self._clients.serving is not None else None
+        return parts
 
     def _take_tables(self, run: Path, parts: list[HostPart], server: HostPart | None) -> None:
-        """Evidence of the two sides, where each is one host; RunFailed."""
+        """Evidence of the two sides, where each is one host; RunFailed.
+
+        With a server of the workload's own the server's side alone: what is watched is that.
+        """
         clients, found = self.found.client_hosts, self.found
         collectors, zero_ns = self.setup.collectors, 0
-        if len(clients) == 1:
+        if server is not None and found.server_host is not None and self._serves_there:
+            # Its clock is the run's: nothing of the run is on another one.
+            found.hosts["client"] = as_host(found.server_host)
+            zero_ns = found.server_host.clock.offset_ns
+        elif len(clients) == 1 and not self._whole.has_server:
             found.hosts["client"], zero_ns = as_host(clients[0]), clients[0].clock.offset_ns
 
             def is_clients(name: str) -> bool:
@@ -311,6 +365,13 @@ class SpreadExecution(RunExecution):
             there = place if is_seen or role not in served else served[role]
             if there is not None:
                 self.found.places_there[role] = there
+
+    def _tell_of_server(self, host: RunHost, part: HostPart) -> None:
+        """Where the workload's own server was, and what it was, are the run's."""
+        self.found.places_there = dict(part.record.places)
+        self.found.notes += [f"{part.name}: {note}" for note in part.record.notes]
+        if not self._drops_here(host):
+            self.found.page_cache = part.record.page_cache
 
     def _record(self, host: RunHost, part: HostPart) -> RunHostRecord:
         """What is kept of a host, but for what the workload says of it."""
@@ -360,8 +421,7 @@ class SpreadExecution(RunExecution):
         resolved.pop(CLUSTER, None)
         resolved.pop("server", None)
         resolved["limits"] |= {"settle_s": 0.0, "memory": None, "experiment_s": None}
-        if host.is_prime and os.geteuid() == 0:
-            # One page cache, and it is dropped here.
+        if self._drops_here(host):
             resolved["limits"]["drop_page_cache"] = False
         resolved["collectors"] = {
             name: resolved["collectors"][name]
@@ -385,6 +445,11 @@ class SpreadExecution(RunExecution):
             made=self._made(host),
             commit=source_commit() if host.member.made else None,
         )
+
+    @staticmethod
+    def _drops_here(host: RunHost) -> bool:
+        """One page cache, and it is dropped here."""
+        return host.is_prime and os.geteuid() == 0
 
     def _hosts_are_up(self) -> bool:
         return self._cluster is not None

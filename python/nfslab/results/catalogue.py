@@ -24,12 +24,13 @@ import json
 import os
 import zlib
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from nfslab.errors import ResultsError, system_errors
-from nfslab.results.checksums import harm
+from nfslab.results.checksums import doubtful, harm
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
 from nfslab.results.setup import setup_digest
@@ -54,6 +55,9 @@ MAX_CATALOGUE_BYTES = 4 * 2**30
 """About 4 KiB a run at the limit above; a larger file is not loaded, runs are read."""
 
 CRC = b',"crc32":"'
+DIGITS_BYTES = len('01234567"}')
+END_BYTES = len(CRC) + DIGITS_BYTES
+"""Of a line, from its checksum on."""
 
 _LINES = TypeAdapter(list[CatalogueLine])
 
@@ -99,8 +103,10 @@ def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
     damaged: dict[str, str] = {}
     missing = 0
     runs = folder / RUNS
-    for run_id in sorted(sealed):
-        if harmed := harm(f"{runs}/{run_id}", depth):
+    names = sorted(sealed)
+    looked_at = doubtful(runs, names) if depth == "sizes" else sealed
+    for run_id in names:
+        if run_id in looked_at and (harmed := harm(f"{runs}/{run_id}", depth)):
             damaged[run_id] = harmed
             found.pop(run_id, None)
         elif run_id not in found:
@@ -232,10 +238,10 @@ def line_json(line: CatalogueLine) -> bytes:
 
 def _as_written(row: bytes) -> bytes | None:
     """The line without its checksum; None if that is another's. Older lines have none."""
-    body, crc, stated = row.rpartition(CRC)
-    if not crc:
-        return row
-    return body + b"}" if stated == f'{zlib.crc32(body):08x}"}}'.encode() else None
+    if row[-END_BYTES:-DIGITS_BYTES] != CRC:
+        return None if CRC in row else row
+    body = row[:-END_BYTES]
+    return body + b"}" if row[-DIGITS_BYTES:] == b'%08x"}' % zlib.crc32(body) else None
 
 
 def _provenance_if_any(run: Path) -> dict[str, Any]:
@@ -244,7 +250,7 @@ def _provenance_if_any(run: Path) -> dict[str, Any]:
 
 def _in_order(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
     """As carried out. Not by wall clock alone: it may have been set back between runs."""
-    return sorted(lines, key=lambda line: (line.position, line.attempt, line.started_unix_ns))
+    return sorted(lines, key=attrgetter("position", "attempt", "started_unix_ns"))
 
 
 def _cached_lines(path: Path) -> tuple[list[CatalogueLine], int]:

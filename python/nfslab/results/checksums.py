@@ -7,7 +7,8 @@ as gzip has it: any change of up to 32 bits in a row is found for certain, any o
 
 Two depths: *sizes* looks at the size of each file and reads the record alone (`list`, `show`);
 *whole* reads every byte (reports, `run`, `query` of the tables it reads, `check`). Runs that were
-sealed before there were checksums are asked whether their tables can be opened.
+sealed before there were checksums are asked whether their tables can be opened. Of many runs the
+core looks at the sizes, at all of them at once, and leaves to Python whatever is not plainly whole.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from nfslab.results.durable import to_json, write_durably
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 CHECKSUMS: Final = "checksums.json"
 RECORD: Final = "run.json"
@@ -70,6 +71,19 @@ def harm(run: Path | str, depth: Depth) -> str:
     """What is wrong with the files that figures are made of, in a line; empty for nothing."""
     found = damage(run, depth)
     return "; ".join(f"{name}: {why}" for name, why in found.items() if not name.startswith(LOGS))
+
+
+def doubtful(runs: Path, names: Sequence[str]) -> set[str]:
+    """Those of some runs below a folder that `harm` has to look at, by sizes; the others are whole.
+
+    The core looks at many runs at once, and only says which are exactly as they were sealed.
+    """
+    from nfslab._core import doubtful_runs
+
+    try:
+        return {names[index] for index in doubtful_runs(runs, names)}
+    except OSError:
+        return set(names)
 
 
 def crc32_of(path: Path | str) -> str:

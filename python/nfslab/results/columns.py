@@ -7,6 +7,7 @@ called `factor_<name>` or `metric_<name>`.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
     lines = [line for line in outcomes.catalogue.lines if wanted is None or line.point_id in wanted]
     counted = {line.run_id for line in outcomes.counted}
     columns: dict[str, list[Any]] = {
-        name: [getattr(line, name) for line in lines] if name not in MADE_COLUMNS else []
+        name: list(map(attrgetter(name), lines)) if name not in MADE_COLUMNS else []
         for name in RUN_COLUMNS
     }
     columns["counted"] = [line.run_id in counted for line in lines]
@@ -46,10 +47,11 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
         levels = [line.factors.get(axis.name) for line in lines]
         columns[_free(columns, axis.name, "factor")] = alike(levels)
     metrics: dict[str, None] = dict.fromkeys(outcomes.metrics)
-    for line in lines:
-        metrics.update(dict.fromkeys(line.metrics))
+    figures = [line.metrics for line in lines]
+    for names in dict.fromkeys(map(tuple, figures)):
+        metrics.update(dict.fromkeys(names))
     for metric in metrics:
-        columns[_free(columns, metric, "metric")] = [line.metrics.get(metric) for line in lines]
+        columns[_free(columns, metric, "metric")] = [one.get(metric) for one in figures]
     return columns
 
 

@@ -65,6 +65,7 @@ class Outcomes:
         self.record: ExperimentRecord = folder.record
         self.catalogue: Catalogue = folder.catalogue() if catalogue is None else catalogue
         self._summaries: dict[str, list[Summary]] = {}
+        self._medians: dict[str, list[float | None]] = {}
 
     @classmethod
     def open(cls, path: Path) -> Outcomes:
@@ -148,13 +149,15 @@ class Outcomes:
 
     def medians(self, metric: str) -> list[float | None]:
         """Per point the median of the metric: as in `summaries`, without the intervals."""
-        found = summarise_many(
-            self.point_index,
-            self.values(metric),
-            n_groups=len(self.points),
-            bootstrap_resamples=0,
-        )
-        return [summary.median for summary in found]
+        if metric not in self._medians:
+            found = summarise_many(
+                self.point_index,
+                self.values(metric),
+                n_groups=len(self.points),
+                bootstrap_resamples=0,
+            )
+            self._medians[metric] = [summary.median for summary in found]
+        return self._medians[metric]
 
     @cached_property
     def setups(self) -> list[Setup]:

@@ -229,11 +229,6 @@ class RunRecord(Record):
     commands: list[list[str]] = Field(default_factory=list)
     """Programs as started (argv), so that a person can do the same by hand."""
 
-    @property
-    def hosts_apart(self) -> list[RunHostRecord]:
-        """All that have a part of the run in `hosts/NAME`."""
-        return [*self.client_hosts, *([self.server_host] if self.server_host else [])]
-
 
 class PointRecord(Record):
     """One combination of the axes."""

@@ -15,6 +15,7 @@ import re
 import tempfile
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -93,7 +94,14 @@ class Shelf:
         for number, outcomes in self._opened():
             for view in wanted:
                 table = pa.table(_typed(_content(view, outcomes), keep_empty=self.is_one))
-                pq.write_table(table, f"{self.root}/{view}/{number}.parquet")
+                # Read once, at once: what makes files small and quick to search only costs time.
+                pq.write_table(
+                    table,
+                    f"{self.root}/{view}/{number}.parquet",
+                    compression="none",
+                    use_dictionary=False,
+                    write_statistics=False,
+                )
 
     def catalogue(self, view: str) -> list[str]:
         """The files of a view that was filled."""
@@ -184,14 +192,15 @@ def _typed(content: dict[str, list[Any]], *, keep_empty: bool) -> dict[str, Any]
     `flags` is a list of texts."""
     columns: dict[str, Any] = {}
     for name, values in content.items():
+        kinds = set(map(type, values))
         if name == "flags":
             columns[name] = pa.array(values, pa.list_(pa.string()))
         elif name in FRACTIONS:
             columns[name] = pa.array(values, pa.float64())
-        elif all(value is None for value in values):
+        elif kinds <= {NoneType}:
             if keep_empty or not values:
                 columns[name] = pa.array(values, pa.string())
-        elif any(isinstance(value, float) for value in values):
+        elif any(issubclass(kind, float) for kind in kinds):
             columns[name] = pa.array(values, pa.float64())
         else:
             columns[name] = pa.array(values)

@@ -190,8 +190,8 @@ class Workload(ABC):
     others_serve: ClassVar[bool] = False
     """May programs that it does not start work for it, such as a server that is there?"""
     has_server: ClassVar[bool] = False
-    """It brings up a server of its own. For several client hosts the prime prepares and verifies
-    it, on its targets; they are told how to reach it, and make the load."""
+    """It brings up a server of its own. For several client hosts the prime, or the server's host,
+    prepares and verifies it, on targets there; they are told how to reach it, and make the load."""
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         self.parameters = parameters
@@ -222,6 +222,14 @@ class Workload(ABC):
             "sfs, files, pgbench, web, command",
         )
 
+    def check_server(self, *, has_our_files: bool) -> Availability:
+        """Can its own server be on a host of its own, which sees this machine's files or not?"""
+        return Availability(
+            False,
+            f"the workload {self.kind} brings up a server of its own, on this machine",
+            "leave out [server]",
+        )
+
     def connections(self, processes: int) -> int:
         """Of each of several client hosts with so many processes: the ports that they take."""
         return processes
@@ -240,6 +248,16 @@ class Workload(ABC):
 
     def require_up(self, within_s: float = 0.0) -> None:  # noqa: B027
         """RunFailed where what it brought up is gone, or goes so soon."""
+
+    def counted(self) -> dict[str, Any]:
+        """What is known of the load by now, as JSON, where its server is on a host of its own.
+
+        There behind the load, for `merged` here; here behind `merged`, for `verify` there.
+        """
+        return {}
+
+    def take_counted(self, told: dict[str, Any]) -> None:  # noqa: B027
+        """What `counted` said at the other end; RunFailed where it is nothing of the kind."""
 
     def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """The outcome of the whole load; `parts` in the order of hosts, all of them. RunFailed."""
@@ -306,6 +324,10 @@ class ByAnother(Workload):
         """As the workload that does it says."""
         return self.inner.check_hosts(hosts, processes)
 
+    def check_server(self, *, has_our_files: bool) -> Availability:
+        """As the workload that does it says."""
+        return self.inner.check_server(has_our_files=has_our_files)
+
     def connections(self, processes: int) -> int:
         """As the workload that does it says."""
         return self.inner.connections(processes)
@@ -325,6 +347,14 @@ class ByAnother(Workload):
     def require_up(self, within_s: float = 0.0) -> None:
         """As the workload that does it says."""
         self.inner.require_up(within_s)
+
+    def counted(self) -> dict[str, Any]:
+        """As the workload that does it says."""
+        return self.inner.counted()
+
+    def take_counted(self, told: dict[str, Any]) -> None:
+        """The workload that does it is told."""
+        self.inner.take_counted(told)
 
     def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """As the workload that does it puts it together."""

@@ -1,8 +1,8 @@
-"""pgbench on several client hosts against the prime's server: a part of the load each, then joined.
+"""pgbench on several client hosts against one server: a part of the load each, then joined.
 
-    prime: database loaded, server up ──> told: address, password ──> a pgbench on each host, begun
-    at one instant, with its part of clients and rate ──> its transactions and its report, as files
-    ──> one axis ──> one table of transactions in order of completion
+    database loaded, server up, on the prime or the server's host ──> told: address, password ──> a
+    pgbench on each host, begun at one instant, with its part of clients and rate ──> its
+    transactions and its report, as files ──> one axis ──> one table in order of completion
 
 Every transaction of every host is in that table, so quantiles are exact. The span that tps refers
 to goes from the first transaction's start on any host to the last pgbench's end: the time in which
@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from nfslab.databases.postgres.deployment import PostgresDeployment
 from nfslab.databases.postgres.server import ServerElsewhere
 from nfslab.errors import RunFailed
+from nfslab.machine.availability import Availability
 from nfslab.results.durable import to_json
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import HostFigures
@@ -53,7 +54,7 @@ OVERLAP_LEAST: Final = 0.95
 
 
 class Told(BaseModel):
-    """What the prime tells of its server. Not for the records: it has the password."""
+    """What is told of the server. Not for the records: it has the password."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +66,7 @@ class Told(BaseModel):
     scripts: list[str]
     """Texts of own scripts."""
     folders: list[str]
-    """Where the database is, on the prime's machine."""
+    """Where the database is, on the server's machine."""
 
 
 class Handed(BaseModel):
@@ -83,8 +84,31 @@ class Handed(BaseModel):
     uncounted: int
 
 
+class Counted(BaseModel):
+    """What the server's host and the prime tell each other of the load."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    committed: dict[str, int]
+    """By script, of all hosts, warm-up included."""
+    uncounted: int
+    server_cpu_s: float | None
+
+    @classmethod
+    def read(cls, told: dict[str, Any]) -> Counted:
+        """What the other end said; RunFailed."""
+        try:
+            return cls.model_validate(told)
+        except ValidationError as error:
+            raise RunFailed(
+                "what the other end counted cannot be read",
+                why=str(error),
+                fix="see that all hosts have the same nfslab; if so, please report this",
+            ) from error
+
+
 class PartOfLoad:
-    """On one of several client hosts: its part of the clients, against the prime's server."""
+    """On one of several client hosts: its part of the clients, against the server of all."""
 
     def __init__(self, whole: PgbenchParameters, database: PostgresDatabase, told: Told) -> None:
         self.parameters = whole
@@ -115,14 +139,34 @@ class PartOfLoad:
         self._server.connect().close()
 
     def server(self) -> ServerElsewhere:
-        """The prime's."""
+        """The one of all hosts."""
         if self._server is None:
             raise RunFailed("the part of the load was not prepared", fix="Please report this.")
         return self._server
 
     def folders_here(self) -> list[Path]:
-        """Those of the database that are on this machine, if it is the prime's."""
+        """Those of the database that are on this machine, if it is the server's."""
         return [path for path in map(Path, self._told.folders) if path.is_dir()]
+
+
+def possible(whole: PgbenchParameters, hosts: int, processes: int) -> Availability:
+    """Each needs a client, and the way to the server is a network."""
+    if processes != 1:
+        return Availability(
+            False, "pgbench runs once on each client host",
+            "leave client.processes out: workload.threads are the threads of each pgbench",
+        )  # fmt: skip
+    if whole.socket != "tcp":
+        return Availability(
+            False, "client hosts reach the server over a network, and pgbench would not use it",
+            'set workload.socket = "tcp"',
+        )  # fmt: skip
+    if whole.clients < hosts:
+        return Availability(
+            False, f"{whole.clients} clients are too few for {hosts} client hosts",
+            "ask for fewer hosts, or for more of workload.clients: they are those of all hosts",
+        )  # fmt: skip
+    return Availability(True)
 
 
 def part_of(

@@ -9,8 +9,8 @@ The server is up but has touched little when `prepare` ends, so the runner can d
 page cache in between. The warm-up belongs to `measure`, since a cache that was dropped
 after it would undo it; collectors are told when the timed part begins (`nfslab.context`).
 
-On several client hosts the database is the prime's: it prepares, verifies and finishes, and each
-host measures with its part of the clients (`hosts`).
+On several client hosts the database is the prime's, or on a host of its own: prepared, verified and
+finished there, and each client host measures with its part of the clients (`hosts`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nfslab.machine.availability import Availability
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome, Workload
 from nfslab.workloads.pgbench import execution, hosts, invariant, invocation, outcome
-from nfslab.workloads.pgbench.hosts import PartOfLoad, Told
+from nfslab.workloads.pgbench.hosts import Counted, PartOfLoad, Told, possible
 from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.transaction_log import OK, read_transaction_log
@@ -117,21 +117,14 @@ class PgbenchWorkload(Workload):
 
     def check_hosts(self, hosts: int, processes: int) -> Availability:
         """Each needs a client, and the way to the server is a network."""
-        p = self.driver
-        if processes != 1:
+        return possible(self.driver, hosts, processes)
+
+    def check_server(self, *, has_our_files: bool) -> Availability:
+        """Own scripts are read where the server is."""
+        if self.driver.scripts and not has_our_files:
             return Availability(
-                False, "pgbench runs once on each client host",
-                "leave client.processes out: workload.threads are the threads of each pgbench",
-            )  # fmt: skip
-        if p.socket != "tcp":
-            return Availability(
-                False, "client hosts reach the server over a network, and pgbench would not use it",
-                'set workload.socket = "tcp"',
-            )  # fmt: skip
-        if p.clients < hosts:
-            return Availability(
-                False, f"{p.clients} clients are too few for {hosts} client hosts",
-                "ask for fewer hosts, or for more of workload.clients: they are those of all hosts",
+                False, "own scripts are read on the server's host, which has none of our files",
+                "leave out [server], or take pgbench's own scripts (workload.builtin)",
             )  # fmt: skip
         return Availability(True)
 
@@ -151,7 +144,7 @@ class PgbenchWorkload(Workload):
         return told.model_dump(mode="json")
 
     def taken(self, told: dict[str, Any]) -> None:
-        """The server of the prime is the one to load."""
+        """The server that is there is the one to load."""
         self._part = PartOfLoad(self.driver, self.database, Told.model_validate(told))
 
     @contextlib.contextmanager
@@ -168,6 +161,19 @@ class PgbenchWorkload(Workload):
         """RunFailed with the server's last words."""
         if self.database.is_up and self.database.server().ends_within(within_s):
             raise self.database.death("PostgreSQL died in the middle of the run")
+
+    def counted(self) -> dict[str, Any]:
+        """What was committed, and the server's CPU time."""
+        told = Counted(
+            committed=self._committed, uncounted=self._uncounted, server_cpu_s=self._server_cpu_s
+        )
+        return told.model_dump(mode="json")
+
+    def take_counted(self, told: dict[str, Any]) -> None:
+        """The other end knows them better."""
+        counted = Counted.read(told)
+        self._committed, self._uncounted = dict(counted.committed), counted.uncounted
+        self._server_cpu_s = counted.server_cpu_s
 
     def load_shape(self) -> LoadShape:
         """Closed, or open with `rate`: pgbench's throttle plans each transaction's instant."""
