@@ -1,6 +1,7 @@
 """Requests on a web server (the workload `web`), by kind and class, and connections that conform.
 
-The workload's own samples feed it: `web_kinds`, `web_classes`, `web_steps`, `web_errors`.
+The workload's own samples feed it: `web_kinds`, `web_classes`, `web_steps`, `web_errors`. What a
+request took of the storage is other collectors' (`storage`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import middle
 from nfslab.evidence.same import POINT, RUNS, Same, median, total
+from nfslab.evidence.web.costs import costs_table
+from nfslab.evidence.web.storage import StorageFacts, storage_of
 from nfslab.results.evidence_tables import evidence_path, sample_rows
 
 if TYPE_CHECKING:
@@ -78,6 +81,12 @@ class WebFacts(Facts):
     errors: dict[str, int]
     least_share: float
     """Of the connections, how many had to conform."""
+    server_cpu_ns: float | None = None
+    """A request."""
+    client_cpu_ns: float | None = None
+    """Of the generator."""
+    storage: StorageFacts | None = None
+    """None: nobody watched."""
 
 
 class WebEvidence(EvidenceKind[WebFacts]):
@@ -86,6 +95,7 @@ class WebEvidence(EvidenceKind[WebFacts]):
     kind: ClassVar[str] = "web"
     title: ClassVar[str] = "Web requests"
     Facts: ClassVar[type[Facts]] = WebFacts
+    version: ClassVar[int] = 2
 
     def present(self, run: SealedRun) -> bool:
         """Of every run of the workload."""
@@ -113,6 +123,9 @@ class WebEvidence(EvidenceKind[WebFacts]):
             ),
             errors=errors,
             least_share=workload.get("conforming_share", LEAST_SHARE),
+            server_cpu_ns=_cpu_ns(run, "server"),
+            client_cpu_ns=_cpu_ns(run, "client"),
+            storage=storage_of(run),
         )
 
     def section(self, found: Found[WebFacts]) -> Section | None:
@@ -124,6 +137,8 @@ class WebEvidence(EvidenceKind[WebFacts]):
             _requests_table("By kind of request", found, lambda facts: facts.kinds, failed=True),
             _requests_table("By class of file", found, lambda facts: facts.classes, open=False),
         ]
+        if (costs := costs_table(found)) is not None:
+            tables.insert(0, costs)
         if on_lines:
             tables.append(_steps_table(found))
         return Section(
@@ -135,6 +150,11 @@ class WebEvidence(EvidenceKind[WebFacts]):
             figures=[_lines_figure(found) if on_lines else _latency_figure(found)],
             notes=[*([LINES_NOTE] if on_lines else []), *_errors(found)],
         )
+
+
+def _cpu_ns(run: SealedRun, whose: str) -> float | None:
+    metric = run.record.metrics.get(f"{whose}_cpu_us_per_request")
+    return None if metric is None else metric.value * 1e3
 
 
 def _requests(row: dict[str, Any], name: str) -> Requests:
