@@ -1,4 +1,4 @@
-"""The table of what a request takes: processors, calls on files, NFS calls, point beside point."""
+"""Tables of what a request takes: processors, calls on files, NFS calls, point beside point."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ NOTE: Final = (
     "Means of a request, medians over the runs: system calls and the server's CPU of the load with "
     "its warm-up, the generator's without. They may overlap: they are no parts of its latency."
 )
+NFS_NOTE: Final = (
+    "In the timed part. An ACCESS is the check when a file is opened. Bytes of READs: of those that "
+    "the server read from documents."
+)
 READ_AHEAD: Final = (
     "READs' bytes, of those that the server read from documents: less came from the client's "
     "memory in part, more was read ahead and not used"
@@ -46,21 +50,28 @@ class Cost:
     hint: str = ""
 
     def known(self, points: Sequence[Same[WebFacts]]) -> bool:
-        """Of any run?"""
-        return any(self.figure(facts) is not None for point in points for facts in point.runs)
+        """Was any of it seen, in any run?"""
+        return any(self.figure(facts) for point in points for facts in point.runs)
 
     def shown(self) -> Shown[Same[Any]]:
         """With its cells."""
         return Column(self.title, hint=self.hint), median(self.figure, self.unit)
 
 
-def costs_table(found: Found[WebFacts]) -> Table | None:
-    """None: of no run anything is known."""
+def costs_tables(found: Found[WebFacts]) -> list[Table]:
+    """Of what is known."""
     points = at_points(found)
-    columns = [one.shown() for one in (*OF_SERVER, *_of_nfs(points)) if one.known(points)]
-    if not columns:
-        return None
-    return Table.of("What a request takes", points, [POINT, RUNS, *columns], note=NOTE)
+    over_nfs = [one for one in points if any(facts.calls for facts in one.runs)]
+    own = [one.shown() for one in OF_SERVER if one.known(points)]
+    nfs = [one.shown() for one in _of_nfs(over_nfs)]
+    return [
+        Table.of(title, rows, [POINT, RUNS, *columns], note=note)
+        for title, rows, columns, note in (
+            ("What a request takes", points, own, NOTE),
+            ("NFS calls of a request", over_nfs, nfs, NFS_NOTE),
+        )
+        if columns
+    ]
 
 
 def _of(name: str) -> Figure:
@@ -83,8 +94,7 @@ OF_SERVER: Final = (
 
 
 def _nfs(name: str, facts: WebFacts) -> float | None:
-    calls = facts.storage.nfs if facts.storage is not None else None
-    return None if calls is None else calls.get(name, 0.0)
+    return None if facts.calls is None else facts.calls.get(name, 0.0)
 
 
 def _read_ahead(facts: WebFacts) -> float | None:
@@ -96,19 +106,16 @@ def _read_ahead(facts: WebFacts) -> float | None:
 
 def _of_nfs(points: Sequence[Same[WebFacts]]) -> Iterator[Cost]:
     """The usual kinds of calls, the most frequent others, and how much is read ahead."""
-    calls = [
-        facts.storage.nfs
-        for point in points
-        for facts in point.runs
-        if facts.storage is not None and facts.storage.nfs is not None
-    ]
-    if not calls:
+    names = {name for point in points for facts in point.runs for name in facts.calls or ()}
+    if not names:
         return
     most = {
         name: max(middle(_nfs(name, facts) for facts in point.runs) or 0.0 for point in points)
-        for name in {name for one in calls for name in one} - {*ASKED}
+        for name in names - {*ASKED}
     }
     others = sorted((name for name in most if most[name] >= LEAST), key=lambda name: -most[name])
     for name in (*ASKED, *others[:NFS_MOST]):
-        yield Cost(name, partial(_nfs, name), "1", "NFS calls")
-    yield Cost("READ / read", _read_ahead, "share", READ_AHEAD)
+        yield Cost(name, partial(_nfs, name), "1")
+    ahead = Cost("bytes of READs / read", _read_ahead, "share", READ_AHEAD)
+    if ahead.known(points):
+        yield ahead

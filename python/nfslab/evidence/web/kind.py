@@ -16,7 +16,7 @@ from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import middle
 from nfslab.evidence.same import POINT, RUNS, Same, median, total
-from nfslab.evidence.web.costs import costs_table
+from nfslab.evidence.web.costs import costs_tables
 from nfslab.evidence.web.storage import StorageFacts, storage_of
 from nfslab.results.evidence_tables import evidence_path, sample_rows
 
@@ -45,6 +45,8 @@ LINES_NOTE: Final = (
 CAPTION: Final = "All steps of all runs; a step above the line of its share conformed."
 LEAST_SHARE: Final = 0.95
 """Where parameters of a run do not tell."""
+POINTS_OPEN: Final = 4
+"""Of more points the table by kind, with a row for each, is closed at first."""
 VERDICTS: Final = {"good": "conforms", "bad": "does not", "invalid": "the generator was the limit"}
 
 
@@ -87,6 +89,11 @@ class WebFacts(Facts):
     """Of the generator."""
     storage: StorageFacts | None = None
     """None: nobody watched."""
+
+    @property
+    def calls(self) -> dict[str, float] | None:
+        """NFS calls of a request, by operation."""
+        return None if self.storage is None else self.storage.nfs
 
 
 class WebEvidence(EvidenceKind[WebFacts]):
@@ -133,12 +140,12 @@ class WebEvidence(EvidenceKind[WebFacts]):
         if not found.runs:
             return None
         on_lines = any(run.facts.steps for run in found.runs)
+        few = len(by_point(found)) <= POINTS_OPEN
         tables = [
-            _requests_table("By kind of request", found, lambda facts: facts.kinds, failed=True),
-            _requests_table("By class of file", found, lambda facts: facts.classes, open=False),
+            *costs_tables(found),
+            _requests_table("By kind of request", found, lambda facts: facts.kinds, True, few),
+            _requests_table("By class of file", found, lambda facts: facts.classes, False, False),
         ]
-        if (costs := costs_table(found)) is not None:
-            tables.insert(0, costs)
         if on_lines:
             tables.append(_steps_table(found))
         return Section(
@@ -178,9 +185,8 @@ def _requests_table(
     title: str,
     found: Found[WebFacts],
     of: Callable[[WebFacts], Sequence[Requests]],
-    *,
-    failed: bool = False,
-    open: bool = True,
+    failed: bool,
+    open: bool,
 ) -> Table:
     name: Shown[Same[Any]] = (Column("requests", False), lambda one: cells.text(one.name))
     errors: Shown[Same[Any]] = (
