@@ -116,19 +116,6 @@ def test_attributes_that_are_not_kept(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.long
-@needs.ebpf
-@needs.memory_limit
-def test_less_memory_than_the_file_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """123 MB of documents: what the lower limit cannot keep is read again and again."""
-    compared = told(
-        tmp_path, capsys, data="disk", directories=24, parameter="limits.memory",
-        values='["512M", "96M"]',
-    )  # fmt: skip
-    sure = [one for one in compared["findings"] if one["confidence"] == "high"]
-    assert sure[0]["cause"] == "client_memory"
-
-
-@pytest.mark.long
 @needs.fuse
 @needs.ebpf
 def test_nothing_is_named_where_nothing_was_planted(

@@ -15,6 +15,8 @@ from nfslab.results.records import LoadShape, Metric
 
 from tests.findings.pairs import US, anatomy, compared_sides
 
+PLANTED = {"documents", "web_server_cpu"}
+"""Those that only a web server has."""
 BLOCKS, NOISE = 6, 0.03
 LONGER_NS = 900 * US
 USUAL = {

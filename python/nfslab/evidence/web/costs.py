@@ -31,8 +31,8 @@ NOTE: Final = (
     "its warm-up, the generator's without. They may overlap: they are no parts of its latency."
 )
 NFS_NOTE: Final = (
-    "In the timed part. An ACCESS is the check when a file is opened. Bytes of READs: of those that "
-    "the server read from documents."
+    "In the timed part. An ACCESS is the check when a file is opened. Bytes of READs are of those "
+    "that the server read from documents."
 )
 READ_AHEAD: Final = (
     "READs' bytes, of those that the server read from documents: less came from the client's "
