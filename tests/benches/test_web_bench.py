@@ -16,10 +16,12 @@ def test_all_parts_have_figures() -> None:
     rows = by_first_cell(printed)
     for client in ("nfslab", "nfslab, no byte compared", "nfslab, all bytes compared"):
         assert float(rows[client][1]) > 0
-    if shutil.which("wrk"):
-        assert float(rows["wrk"][1]) > 0
-    else:
-        assert "wrk is not installed" in printed
+    for peer in ("wrk", "oha"):
+        if shutil.which(peer):
+            assert float(rows[peer][1]) > 0
+        else:
+            assert f"{peer} is not installed" in printed
+    assert "load average" in printed
     assert float(rows["500"][4]) > 0
     assert float(rows["50"][1]) > 0
     assert rows["10"][0] == "10", "a fifth of what the limit allows conforms"

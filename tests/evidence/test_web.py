@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from nfslab.evidence.base import SealedRun
-from nfslab.evidence.web.kind import WebEvidence
+from nfslab.evidence.web.kind import WebEvidence, WebFacts
+from nfslab.evidence.web.storage import StorageFacts
 from nfslab.results.upgrade import stamp_table
 
 from tests.evidence.runs import found_of, sealed_run
@@ -119,3 +120,38 @@ def test_without_lines_there_is_no_table_of_connections(tmp_path: Path) -> None:
     assert len(section.tables) == 2
     assert not section.sentences
     assert not kind.present(sealed_run(tmp_path / "other"))
+
+
+def costs_of(folder: Path, storage: StorageFacts | None, **more: float) -> dict[str, str]:
+    """Tables of what a request takes: column -> text of its only row; empty: there are none."""
+    kind = WebEvidence()
+    run = run_with(folder, [], [])
+    facts = kind.facts(run)
+    assert isinstance(facts, WebFacts)
+    facts = facts.model_copy(update={"storage": storage, **more})
+    section = kind.section(found_of({"local": [(run, facts)]}))
+    assert section is not None
+    return {
+        column.title: cell.text
+        for table in section.tables
+        if "a request" in table.title
+        for column, cell in zip(table.columns, table.rows[0], strict=True)
+    }
+
+
+def test_what_a_request_takes_has_columns_of_what_is_known(tmp_path: Path) -> None:
+    assert not costs_of(tmp_path / "nothing", None)
+    known = costs_of(tmp_path / "cpu", None, server_cpu_ns=61_000.0)
+    assert list(known) == ["point", "runs", "server's CPU"]
+    assert known["server's CPU"].startswith("61")
+    seen = StorageFacts(
+        opens=0.95, open_ns=12e3, reads=1.5, read_ns=40e3, read_bytes=20_000, log_writes=0.05,
+        log_syncs=0.0, log_ns=900.0, nfs_read_bytes=5_000,
+        nfs={"ACCESS": 0.95, "READ": 0.1, "FSSTAT": 1e-5, "COMMIT": 0.02},
+    )  # fmt: skip
+    row = costs_of(tmp_path / "nfs", seen)
+    assert (row["ACCESS"], row["READ"], row["GETATTR"]) == ("0.950", "0.100", "0")
+    assert row["COMMIT"] == "0.0200", "what is not among the usual ones"
+    assert "FSSTAT" not in row
+    assert row["bytes of READs / read"] == "25 %"
+    assert "log syncs" not in row, "there was none"

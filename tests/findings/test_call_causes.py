@@ -11,7 +11,7 @@ import pytest
 from nfslab.findings.calls import Call
 from nfslab.findings.registry import FINDINGS, findings_of
 
-from tests.findings import test_causes, test_lost_time, test_reasons
+from tests.findings import test_causes, test_lost_time, test_reasons, test_web_causes
 from tests.findings.pairs import US, calls_pair, within_chance
 
 NOISE = 0.05
@@ -95,6 +95,7 @@ def test_every_cause_is_planted_and_has_its_file() -> None:
     }  # fmt: skip
     planted = {one.cause for one in PLANTED.values()} | set(test_causes.PLANTED)
     planted |= set(test_reasons.PLANTED) | test_lost_time.PLANTED
+    planted |= test_web_causes.PLANTED
     assert planted == set(FINDINGS) == files - not_causes
 
 

@@ -107,4 +107,4 @@ def test_files_of_the_workload_web() -> None:
     others = ["/srv/file_set/dir00012/class4_1", "/srv/file_set/dir12/class0_0", "/var/log/a.log"]
     assert classify_paths(others, pairs) == [None, None, "logs"]
     logs = ["/mnt/x/web_logs/access.log", "/mnt/x/web_logs/posts.log"]
-    assert classify_paths(logs, pairs) == ["web log"] * 2
+    assert classify_paths(logs, pairs) == ["web log", "web log of POSTs"]

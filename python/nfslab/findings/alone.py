@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from nfslab.display.numbers import interval, quantity
-from nfslab.evidence.anatomy.parts import label_of
+from nfslab.evidence.anatomy.parts import ELSEWHERE, label_of
 from nfslab.findings.base import LEAST_SHARE, Finding, one_of, sure_of
 from nfslab.findings.calls import Call, calls_at
 from nfslab.statistics.intervals import t_interval
@@ -114,8 +114,11 @@ def _share_of(
         f"{mean_ns / at.mean_ns:.0%}, is in {what}"
     )
     left_ns = at.mean_ns - mean_ns
-    faster = ""
-    if left_ns > 0:
+    less, faster = "not less", ""
+    if ELSEWHERE in at.parts_ns:
+        # Requests wait for a server that is in calls for others: that goes, too.
+        less = "were all other parts as they are"
+    elif left_ns > 0:
         faster = f", at most {at.mean_ns / left_ns:.3g} times as many in a closed load (Amdahl)"
     return Finding(
         cause=cause.cause,
@@ -123,8 +126,7 @@ def _share_of(
         effect_ns=mean_ns,
         interval_ns=(low, high),
         confidence="low" if few else sure_of(mean_ns, bias_ns),
-        without_it=f"{one_of(at.operation)} would take {quantity(left_ns, 'ns')}, not less"
-        + faster,
+        without_it=f"{one_of(at.operation)} would take {quantity(left_ns, 'ns')}, {less}{faster}",
         evidence=(because,) if because else (),
         confirm=cause.confirm,
         because=because,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.display.numbers import interval, quantity
 from nfslab.evidence.anatomy.differences import together
-from nfslab.evidence.anatomy.parts import label_of
+from nfslab.evidence.anatomy.parts import ELSEWHERE, label_of
 from nfslab.findings.levers import At, as_at_base, set_to
 
 if TYPE_CHECKING:
@@ -183,8 +183,9 @@ def effect_of(
         low, effect_ns = min(low, whole.interval_ns[0]), whole.difference_ns
     behind_ns, behind_high_ns = _behind(pair, paths)
     if behind_ns >= LEAST_SHARE * whole.difference_ns and whole.interval_ns is not None:
+        what = "server and network" if ELSEWHERE in pair.new.parts_ns else "waits for locks"
         longer = quantity(behind_ns, "ns")
-        evidence.append(f"waits for locks are {longer} longer, which may follow from it")
+        evidence.append(f"{what}: {longer} longer, which may follow from it")
         high = max(high, min(high + behind_high_ns, whole.interval_ns[1]))
     said = (
         f"{pair.result.label}: {one_of(pair.new.operation)} takes "
@@ -207,15 +208,18 @@ def effect_of(
 ROWS: Final = "row_locks"
 BEHIND: Final = ("log_turn", ROWS, "database_locks")
 """Parts in which a transaction waits for another one that holds a lock."""
+WEB: Final = (ELSEWHERE,)
+"""Of a web server: who waits for a worker waits for what that does for another request."""
 
 
 def _behind(pair: Compared, paths: Sequence[str]) -> tuple[float, float]:
-    """By how much waits for locks are longer that these parts are no part of, and at most; ns.
+    """By how much waits for locks (or for a web server) are longer that these parts are no part of,
+    and at most; ns.
 
     Who waits for a light lock, or for another's flush, holds his rows meanwhile, and no other such
     lock for longer; who waits for rows makes nobody hold any for longer."""
     own = {path.partition("/")[0] for path in paths}
-    behind = () if own <= {ROWS} else (ROWS,) if own <= {*BEHIND} else BEHIND
+    behind = () if own <= {ROWS} else (ROWS,) if own <= {*BEHIND} else (*BEHIND, *WEB)
     mine = [
         one
         for one in pair.parts

@@ -22,13 +22,15 @@ class ClientMemory(ReasonCause):
     depends: ClassVar[tuple[str, ...]] = ("limits.memory",)
 
     def paths(self, pair: Compared) -> tuple[str, ...]:
-        """A database's reads of data; of files the calls, where READs make most of what is more."""
-        if "data_read" in {**pair.base.parts_ns, **pair.new.parts_ns}:
+        """A database's reads of data; NFS calls, where READs make most of what is more; where there
+        are none, a web server's reads of documents."""
+        known = {**pair.base.parts_ns, **pair.new.parts_ns}
+        if "data_read" in known:
             return ("data_read",)
         calls = Calls.of(pair)
-        if calls is not None and mostly(calls.more_of(), ("READ",)):
-            return paths_of(pair, WITH_REST)
-        return ()
+        if calls is not None:
+            return paths_of(pair, WITH_REST) if mostly(calls.more_of(), ("READ",)) else ()
+        return ("document_read",) if "document_read" in known else ()
 
     def because(self, pair: Compared) -> str | None:
         """By the limits in effect."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.report.model import Analysis
 
-ROLES: Final = ("workload.data", "workload.wal")
+ROLES: Final = ("workload.data", "workload.wal", "workload.log")
 SHOWN: Final = 60
 """Characters of a lever's label."""
 

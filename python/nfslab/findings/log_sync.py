@@ -1,4 +1,4 @@
-"""The log: writing it, syncing it, and waiting for another's flush."""
+"""The log of a database or of POSTs: writing it, syncing it, waiting for another's flush."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class LogSync(PartsCause):
-    """Commits wait longer for the write-ahead log."""
+    """Commits (a web server's POSTs) wait longer for the log."""
 
     cause: ClassVar[str] = "log_sync"
     parts: ClassVar[tuple[str, ...]] = ("log_sync", "log_turn", "log_write")
     what: ClassVar[str] = "syncing the log, in writing it, and in waiting for another's flush"
     confirm: ClassVar[str] = "put the log on the base's storage, or delay each of its syncs"
-    depends: ClassVar[tuple[str, ...]] = ("workload.wal",)
+    depends: ClassVar[tuple[str, ...]] = ("workload.wal", "workload.log", "workload.sync_posts")
 
     def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:
         """A delay of each sync of the log."""

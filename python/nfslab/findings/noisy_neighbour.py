@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 WAITING: Final = (
     "run_queue", "running", "client", "program", "kernel", "rest", "outside", "way there",
-    "way back", "client queue",
+    "way back", "client queue", "elsewhere",
 )  # fmt: skip
 """Parts in which something waits for a processor of this machine."""
 LEAST_MORE: Final = 0.1

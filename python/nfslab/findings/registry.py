@@ -27,6 +27,7 @@ FINDINGS: dict[str, str] = {
     "connection_ceiling": "nfslab.findings.connection_ceiling:ConnectionCeiling",
     "data_reads": "nfslab.findings.data_reads:DataReads",
     "database_locks": "nfslab.findings.database_locks:DatabaseLocks",
+    "documents": "nfslab.findings.documents:Documents",
     "durability": "nfslab.findings.durability:Durability",
     "filling_cache": "nfslab.findings.filling_cache:FillingCache",
     "full_page_writes": "nfslab.findings.full_page_writes:FullPageWrites",
@@ -47,6 +48,7 @@ FINDINGS: dict[str, str] = {
     "slots": "nfslab.findings.slots:Slots",
     "small_transfers": "nfslab.findings.small_transfers:SmallTransfers",
     "swapping": "nfslab.findings.swapping:Swapping",
+    "web_server_cpu": "nfslab.findings.web_server_cpu:WebServerCpu",
     "wire_latency": "nfslab.findings.wire_latency:WireLatency",
 }
 

@@ -23,7 +23,7 @@ from nfslab.evidence.slowest import SlowestFacts, SlowPart
 from nfslab.results.evidence_tables import sample_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from nfslab.evidence.base import SealedRun
     from nfslab.evidence.nfs_server.breakdown import BreakdownFacts
@@ -114,6 +114,36 @@ def within_storage(
     scaled = [(name, under_way * share) for name, share in shares]
     scaled.append(("rest", 1.0 - under_way))
     return [divided(part, scaled) if part.name in WAITING else part for part in parts]
+
+
+def divided_by_calls(
+    part: PartFacts, calls: BreakdownFacts, operations: float, kind: Callable[[str], bool]
+) -> PartFacts:
+    """The part divided by where calls of these kinds spent their time, as far as it fits in.
+
+    Each such call is waited for within the part, by one operation. What was sent again and what lay
+    in a pause of the server is known of all calls together: these have their share of it.
+    """
+    rows = [row for row in calls.rows if row.operation != ALL and kind(row.operation)]
+    sums: dict[str, float] = {}
+    for row in rows:
+        for name, ns in call_shares(row.summary.mean_ns):
+            sums[name] = sums.get(name, 0.0) + ns * row.summary.calls
+    together, all_ns = calls.together, sum(calls.shared_ns)
+    waiting_ns = service_ns = 0.0
+    if together is not None and all_ns:
+        # Times of all calls are shared among those under way; these are each call's own.
+        own = sum(sums.values()) / all_ns
+        sums[SENT_AGAIN] = together.resent_wait_ns * own
+        waiting_ns, service_ns = (
+            ns * own for ns in (together.paused_waiting_ns, together.paused_service_ns)
+        )
+    total_ns = sum(sums.values())
+    if not total_ns or not part.ns:
+        return part
+    known = min(total_ns / operations / part.ns, 1.0)
+    shares = [(name, known * share) for name, share in _shares(sums, waiting_ns, service_ns)]
+    return divided(part, [*shares, ("rest", 1.0 - known)])
 
 
 def _shares(

@@ -18,6 +18,7 @@ from nfslab.evidence.nfs_server.breakdown import PARTS as INSTANTS
 from nfslab.evidence.syscalls.sync_blocks import PARTS as REQUESTS
 from nfslab.evidence.syscalls.sync_share import LOGS
 from nfslab.evidence.syscalls.sync_steps import STEPS
+from nfslab.evidence.web.storage import POSTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,8 @@ CALLS: Final = {"waiting": "WRITE", "sending": "WRITE", "committing": "COMMIT"}
 """Step of a sync -> the NFS calls that it is of."""
 NAMES: Final = {"waiting": "server queue", "sending": "way back"}
 """Instants -> parts: what the server still does with a reply is its way back."""
+SYNCED: Final = (*LOGS, POSTS)
+"""Classes of files whose syncs operations wait for."""
 
 
 def within_log_sync(
@@ -39,12 +42,12 @@ def within_log_sync(
         return part
     longer, known = _call_to_blocked(part, syscalls), _of_known_syncs(part, syscalls)
     for row in syscalls.waits.steps or ():
-        if row.file_class in LOGS:
+        if row.file_class in SYNCED:
             steps = divided(part, _fitting(_of_blocked(STEPS, row.summary.share, longer), known))
             inner = [_within_call(one, calls, row.target) for one in steps.parts]
             return steps.model_copy(update={"parts": tuple(inner)})
     for blocks in syscalls.waits.blocks or ():
-        if blocks.file_class in LOGS:
+        if blocks.file_class in SYNCED:
             shares = _of_blocked(REQUESTS, blocks.summary.share, longer)
             return divided(part, _fitting(shares, known))
     return part

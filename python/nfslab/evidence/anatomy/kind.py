@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from nfslab.evidence.anatomy import in_process, innodb, transactions
+from nfslab.evidence.anatomy import in_process, innodb, requests, transactions
 from nfslab.evidence.anatomy.calls import of_offered_calls, with_calls
 from nfslab.evidence.anatomy.files import of_files
 from nfslab.evidence.anatomy.inner import within_log_sync
@@ -35,7 +35,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
-    version: ClassVar[int] = 17
+    version: ClassVar[int] = 18
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""
@@ -87,6 +87,12 @@ def _in_process(run: SealedRun) -> AnatomyFacts | None:
     return None if made is None else _with_inner(run, made, syscalls)
 
 
+def _of_requests(run: SealedRun) -> AnatomyFacts | None:
+    syscalls, calls = facts_of(SyscallsEvidence(), run), facts_of(NfsServerEvidence(), run)
+    made = requests.anatomy(run, syscalls, calls)
+    return None if made is None else _with_inner(run, made, syscalls)
+
+
 def _with_inner(run: SealedRun, made: AnatomyFacts, syscalls: SyscallFacts | None) -> AnatomyFacts:
     calls = facts_of(NfsServerEvidence(), run)
     # Who waits for another's flush waits for just that: a sync of the log.
@@ -111,6 +117,7 @@ ROOTS: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {
     "files": _files,
     "sfs": of_offered_calls,
     "storage": _on_storage,
+    "web": _of_requests,
 }
 """By kind of workload; whose operations are a database's need none."""
 ENGINES: Final[dict[str, Callable[[SealedRun], AnatomyFacts | None]]] = {

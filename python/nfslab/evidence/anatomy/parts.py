@@ -23,6 +23,9 @@ TRANSACTION: Final = "transaction"
 """The operation of a database."""
 OF_DATABASE: Final = {"transactions": TRANSACTION, "queries": "query"}
 """What a workload calls its table of a database's operations (`Outcome.operations`), and one."""
+REQUEST: Final = "request"
+"""The operation of a web server."""
+ELSEWHERE: Final = "elsewhere"
 
 
 class PartFacts(Facts):
@@ -111,7 +114,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "up, sizing and opening files, too"),
     "on_cpu": Meaning("on a processor", "the scheduler's own account"),
     "run_queue": Meaning("waiting for a processor", "runnable, but not running"),
-    "log_sync": Meaning("log sync", "syncing the write-ahead log", "c3"),
+    "log_sync": Meaning("log sync", "syncing the log", "c3"),
     "log_write": Meaning("log write", "writing the log", "c5"),
     "log_turn": Meaning(
         "waiting for another's flush", "one syncs the log for a group; these wait", "c6"),
@@ -119,6 +122,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "data_extend": Meaning("data extend", "making a table or an index longer"),
     "data_write": Meaning("data write", "writing pages to make room, and syncing them"),
     "other_files": Meaning("other files", "temporary files, control file, ..."),
+    "document_open": Meaning("opening documents", "looking up and opening them", "c2"),
+    "document_read": Meaning(
+        "reading documents", "also sending them, where one call does both (sendfile)", "c4"),
+    ELSEWHERE: Meaning(
+        "server and network", "the server's own work, waiting for it while it is at other "
+        "requests, the connection, the load generator", "c8"),
     "row_locks": Meaning("row locks", "waiting for another transaction's lock", "c2"),
     "database_locks": Meaning(
         "database locks", "waiting for the database's own light locks, or latches", "c7"),

@@ -15,7 +15,7 @@ from nfslab.evidence.anatomy.differences import (
     compared,
     point_anatomies,
 )
-from nfslab.evidence.anatomy.parts import TRANSACTION, label_of, meaning_of
+from nfslab.evidence.anatomy.parts import REQUEST, TRANSACTION, label_of, meaning_of
 from nfslab.evidence.anatomy.slow_transactions import SEVERAL
 from nfslab.evidence.same import noted
 from nfslab.evidence.slowest import left_out, slowest_of, slowest_table
@@ -44,6 +44,9 @@ SUMS: Final = "Means over the runs of a point; the parts sum to the whole."
 SAMPLED: Final = (
     "Sampled parts may be off besides: of PostgreSQL by a tenth where its memory was read, by two "
     "fifths over SQL, by far more over SQL with one client; of MariaDB by half."
+)
+OF_REQUESTS: Final = (
+    "A request's time is from one reply to the next on its connection, the load's warm-up included."
 )
 WITHIN: Final = "Parts within parts are shares of other records of the same run."
 ALONE: Final = (
@@ -83,10 +86,13 @@ def section(title: str, found: Found[AnatomyFacts]) -> Section | None:
     if wants:
         listed = ", ".join(f'"{name}"' for name in wants)
         notes.append(f"More would be explained with collectors = [{listed}, ...].")
+    intro = [SUMS, *([SAMPLED] if _any_sampled(found) else []), WITHIN]
+    if any(point.operation == REQUEST for point in points):
+        intro.insert(0, OF_REQUESTS)
     return Section(
         title,
         ANCHOR,
-        " ".join((SUMS, SAMPLED, WITHIN) if _any_sampled(found) else (SUMS, WITHIN)),
+        " ".join(intro),
         sentences=said,
         tables=tables,
         figures=[_figure(points, order)],

@@ -1,6 +1,7 @@
 """Requests on a web server (the workload `web`), by kind and class, and connections that conform.
 
-The workload's own samples feed it: `web_kinds`, `web_classes`, `web_steps`, `web_errors`.
+The workload's own samples feed it: `web_kinds`, `web_classes`, `web_steps`, `web_errors`. What a
+request took of the storage is other collectors' (`storage`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import middle
 from nfslab.evidence.same import POINT, RUNS, Same, median, total
+from nfslab.evidence.web.costs import costs_tables
+from nfslab.evidence.web.storage import StorageFacts, storage_of
 from nfslab.results.evidence_tables import evidence_path, sample_rows
 
 if TYPE_CHECKING:
@@ -42,6 +45,8 @@ LINES_NOTE: Final = (
 CAPTION: Final = "All steps of all runs; a step above the line of its share conformed."
 LEAST_SHARE: Final = 0.95
 """Where parameters of a run do not tell."""
+POINTS_OPEN: Final = 4
+"""Of more points the table by kind, with a row for each, is closed at first."""
 VERDICTS: Final = {"good": "conforms", "bad": "does not", "invalid": "the generator was the limit"}
 
 
@@ -78,6 +83,17 @@ class WebFacts(Facts):
     errors: dict[str, int]
     least_share: float
     """Of the connections, how many had to conform."""
+    server_cpu_ns: float | None = None
+    """A request."""
+    client_cpu_ns: float | None = None
+    """Of the generator."""
+    storage: StorageFacts | None = None
+    """None: nobody watched."""
+
+    @property
+    def calls(self) -> dict[str, float] | None:
+        """NFS calls of a request, by operation."""
+        return None if self.storage is None else self.storage.nfs
 
 
 class WebEvidence(EvidenceKind[WebFacts]):
@@ -86,6 +102,7 @@ class WebEvidence(EvidenceKind[WebFacts]):
     kind: ClassVar[str] = "web"
     title: ClassVar[str] = "Web requests"
     Facts: ClassVar[type[Facts]] = WebFacts
+    version: ClassVar[int] = 2
 
     def present(self, run: SealedRun) -> bool:
         """Of every run of the workload."""
@@ -113,6 +130,9 @@ class WebEvidence(EvidenceKind[WebFacts]):
             ),
             errors=errors,
             least_share=workload.get("conforming_share", LEAST_SHARE),
+            server_cpu_ns=_cpu_ns(run, "server"),
+            client_cpu_ns=_cpu_ns(run, "client"),
+            storage=storage_of(run),
         )
 
     def section(self, found: Found[WebFacts]) -> Section | None:
@@ -120,9 +140,11 @@ class WebEvidence(EvidenceKind[WebFacts]):
         if not found.runs:
             return None
         on_lines = any(run.facts.steps for run in found.runs)
+        few = len(by_point(found)) <= POINTS_OPEN
         tables = [
-            _requests_table("By kind of request", found, lambda facts: facts.kinds, failed=True),
-            _requests_table("By class of file", found, lambda facts: facts.classes, open=False),
+            *costs_tables(found),
+            _requests_table("By kind of request", found, lambda facts: facts.kinds, True, few),
+            _requests_table("By class of file", found, lambda facts: facts.classes, False, False),
         ]
         if on_lines:
             tables.append(_steps_table(found))
@@ -135,6 +157,11 @@ class WebEvidence(EvidenceKind[WebFacts]):
             figures=[_lines_figure(found) if on_lines else _latency_figure(found)],
             notes=[*([LINES_NOTE] if on_lines else []), *_errors(found)],
         )
+
+
+def _cpu_ns(run: SealedRun, whose: str) -> float | None:
+    metric = run.record.metrics.get(f"{whose}_cpu_us_per_request")
+    return None if metric is None else metric.value * 1e3
 
 
 def _requests(row: dict[str, Any], name: str) -> Requests:
@@ -158,9 +185,8 @@ def _requests_table(
     title: str,
     found: Found[WebFacts],
     of: Callable[[WebFacts], Sequence[Requests]],
-    *,
-    failed: bool = False,
-    open: bool = True,
+    failed: bool,
+    open: bool,
 ) -> Table:
     name: Shown[Same[Any]] = (Column("requests", False), lambda one: cells.text(one.name))
     errors: Shown[Same[Any]] = (
