@@ -150,8 +150,9 @@ def oha(address: str, folder: Path, seconds: float) -> tuple[int, float]:
         urls.write_text("".join(f"http://{address}{path}\n" for path in paths))
 
     def requests(printed: str) -> int:
-        answers = dict(re.findall(r"\[(\d+)\] (\d+) responses", printed))
-        errors = re.findall(r"\[\d+\] (?!\d+ responses)(.*)", printed)
+        _, _, found = printed.partition("Status code distribution:")
+        answers = dict(re.findall(r"\[(\d+)\] (\d+) responses", found))
+        errors = re.findall(r"\[\d+\] (?!\d+ responses)(.*)", found)
         if [*answers] != ["200"] or set(errors) - {OHA_AT_END}:
             raise SystemExit(f"oha: {printed}")
         return int(answers["200"])
