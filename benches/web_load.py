@@ -9,9 +9,9 @@ generator draws: wrk goes through it, oha draws from it. Then what comparing all
 offered load, and connections with a line speed, with the memory of the process that holds them.
 
 Aims: CPU a request at most 0.7 of that of the better of both and at most 10 us, 50,000 requests a
-second kept on one core, 10,000 connections in less than 200 MB. A program that is not in PATH is left out, and
-said: apt install wrk; cargo install oha --locked. The load average stands above: figures of a
-busy machine are none to keep.
+second kept on one core, 10,000 connections in less than 200 MB. A program that is not in PATH is
+left out, and said: apt install wrk; cargo install oha --locked. The load average stands above:
+figures of a busy machine are none to keep.
 """
 
 from __future__ import annotations
