@@ -15,8 +15,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from nfslab.evidence.base import SealedRun
+from nfslab.evidence.nfs_server.served import served
+from nfslab.evidence.over_time import read_rows
 from nfslab.experiment.host_checks import start_skew
 from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.spread_run import SpreadExecution
@@ -181,6 +186,28 @@ def test_hosts_whose_clocks_differ_are_put_on_one_axis(
     assert point["little"]["residual_ns"] == 0
     assert all(one.skew_ns is not None and one.skew_ns >= 0 for one in record.client_hosts)
     assert check(record, "start_skew").values["hosts"]["host2"]["error_ns"] == 7
+
+
+def test_what_the_server_saw_here_is_on_the_clock_of_the_only_client_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told that its clock is 60 ms ahead: what is read of the timed part does not move by that."""
+    clocks_told(monkeypatch, {"host1": 60_000_000}, error_ns=5)
+    record, sealed = made(written(tmp_path, hosts=1, processes=1))
+    assert record.hosts["client"].clock.offset_ns == 60_000_000
+    sealed_run = SealedRun(sealed, record)
+    raw = pq.read_table(sealed / "evidence" / "nfs_server_calls.parquet")
+    seen = read_rows(sealed_run, "nfs_server_calls", ["t_ns"])
+    assert seen is not None
+    assert raw.num_rows > 100
+    zero_ns = set(pc.subtract(raw["received_ns"].cast(pa.int64()), seen["t_ns"]).to_pylist())
+    point = json.loads((sealed / "logs" / "sfs.json").read_text())
+    assert zero_ns == {point["start_monotonic_ns"]}, "where the load began, by our clock"
+    timed_ns = max(seen["t_ns"].to_pylist()) + 1
+    between = served(sealed_run, 0, timed_ns)
+    assert between is not None
+    later = pc.greater_equal(seen["t_ns"], 0)
+    assert sum(one.calls for one in between.calls) == seen.filter(later).num_rows
 
 
 def test_a_host_that_is_told_too_late_makes_the_run_invalid(

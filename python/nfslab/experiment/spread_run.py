@@ -340,6 +340,7 @@ class SpreadExecution(RunExecution):
             zero_ns = found.server_host.clock.offset_ns
         elif len(clients) == 1 and not self._whole.has_server:
             found.hosts["client"], zero_ns = as_host(clients[0]), clients[0].clock.offset_ns
+            self._watching.move(-zero_ns)
 
             def is_clients(name: str) -> bool:
                 one = collectors[name]

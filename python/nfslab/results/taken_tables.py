@@ -37,14 +37,21 @@ def take_table(source: Path, destination: Path, host: HostRecord, moved_ns: int)
     source.unlink()
 
 
-def _taken(table: pa.Table, host: HostRecord, moved_ns: int) -> pa.Table:
+def later(table: pa.Table, moved_ns: int) -> pa.Table:
+    """The table, its `t_ns` later by `moved_ns`; one without any is what it was."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if moved_ns and T in table.column_names:
-        number = table.column_names.index(T)
-        moved = pc.add(table[T], pa.scalar(moved_ns, table[T].type))
-        table = table.set_column(number, table.field(T), moved)
+    if not moved_ns or T not in table.column_names:
+        return table
+    moved = pc.add(table[T], pa.scalar(moved_ns, table[T].type))
+    return table.set_column(table.column_names.index(T), table.field(T), moved)
+
+
+def _taken(table: pa.Table, host: HostRecord, moved_ns: int) -> pa.Table:
+    import pyarrow as pa
+
+    table = later(table, moved_ns)
     if HOST not in table.column_names:
         names = pa.DictionaryArray.from_arrays(
             pa.array([0] * table.num_rows, pa.int8()), pa.array([host.name])

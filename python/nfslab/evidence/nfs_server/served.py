@@ -9,9 +9,9 @@ import numpy as np
 
 from nfslab.evidence.nfs_server.breakdown import SERVER_TABLE
 from nfslab.evidence.nfs_server.together import SIZES, sizes
+from nfslab.evidence.over_time import read_rows
 from nfslab.evidence.slowest import slowest
 from nfslab.results.coded_texts import coded_texts, integers
-from nfslab.results.evidence_tables import has_evidence, read_evidence
 from nfslab.statistics.latency_parts import parts_of
 from nfslab.statistics.pauses import pauses
 
@@ -51,9 +51,9 @@ class Served:
 
 def served(run: SealedRun, begin_ns: int, end_ns: int) -> Served | None:
     """From `begin_ns` to `end_ns` after the start of the timed part; None: no record, no call."""
-    if not has_evidence(run.folder, SERVER_TABLE):
+    table = read_rows(run, SERVER_TABLE, ["t_ns", "operation", *INSTANTS, *SIZES])
+    if table is None:
         return None
-    table = read_evidence(run.folder, SERVER_TABLE, ["t_ns", "operation", *INSTANTS, *SIZES])
     t_ns = integers(table["t_ns"])
     table = table.filter((t_ns >= begin_ns) & (t_ns < end_ns))
     if not table.num_rows:
