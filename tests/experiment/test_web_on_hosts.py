@@ -322,13 +322,13 @@ def test_the_load_lies_on_the_axis_of_the_prime(
     assert whole_of(sealed)["start_monotonic_ns"] == begins[0]
 
 
-def _generators(agent: int) -> list[int]:
-    """Its generator processes."""
+def begun_by(agent: int, module: str) -> list[int]:
+    """Processes of that module of ours that an agent started."""
     found = []
     for one in all_statuses():
         if one.parent == agent and one.alive:
             with open(f"/proc/{one.identity.pid}/cmdline", encoding="utf-8") as file:
-                found += [one.identity.pid] if "web.generating" in file.read() else []
+                found += [one.identity.pid] if module in file.read() else []
     return found
 
 
@@ -341,7 +341,7 @@ def failed(path: Path) -> RunRecord:
 
 def test_a_killed_generator_names_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def kill(clients: RunHosts) -> None:
-        os.kill(_generators(pid_of(clients.hosts[1].agent))[1], signal.SIGKILL)
+        os.kill(begun_by(pid_of(clients.hosts[1].agent), "web.generating")[1], signal.SIGKILL)
 
     meddling = Meddling(monkeypatch, kill)
     record = failed(on_hosts(tmp_path, ENDLESS))

@@ -26,6 +26,7 @@ from nfslab.databases.postgres.deployment import PostgresDeployment
 from nfslab.databases.postgres.server import ServerElsewhere
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
+from nfslab.machine.handed import CountedLoad
 from nfslab.results.durable import to_json
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import HostFigures
@@ -84,27 +85,12 @@ class Handed(BaseModel):
     uncounted: int
 
 
-class Counted(BaseModel):
+class Counted(CountedLoad):
     """What the server's host and the prime tell each other of the load."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     committed: dict[str, int]
     """By script, of all hosts, warm-up included."""
     uncounted: int
-    server_cpu_s: float | None
-
-    @classmethod
-    def read(cls, told: dict[str, Any]) -> Counted:
-        """What the other end said; RunFailed."""
-        try:
-            return cls.model_validate(told)
-        except ValidationError as error:
-            raise RunFailed(
-                "what the other end counted cannot be read",
-                why=str(error),
-                fix="see that all hosts have the same nfslab; if so, please report this",
-            ) from error
 
 
 class PartOfLoad:

@@ -150,6 +150,14 @@ class WebWorkload(Workload):
             )
         return Availability(True)
 
+    def check_server(self, *, has_our_files: bool) -> Availability:
+        """One that runs already is where it is."""
+        if self.parameters.is_external:
+            return Availability(
+                False, f"{self.parameters.server} runs already", "leave out [server]"
+            )
+        return Availability(True)
+
     def connections(self, processes: int) -> int:
         """Of each host: at most all."""
         return self.parameters.most_connections
@@ -159,8 +167,18 @@ class WebWorkload(Workload):
         return {"address": self._address}
 
     def taken(self, told: dict[str, Any]) -> None:
-        """The prime's server is the one to load."""
+        """The server that is there is the one to load."""
         self._address, self._is_part = str(told["address"]), True
+
+    def counted(self) -> dict[str, Any]:
+        """POSTs of all loads, and the server's CPU time during the timed one."""
+        posts = [writer for some in self._posts.values() for writer in some]
+        return hosts.Counted(posts=posts, server_cpu_s=self._server_cpu_s).model_dump(mode="json")
+
+    def take_counted(self, told: dict[str, Any]) -> None:
+        """The other end knows them better."""
+        counted = hosts.Counted.read(told)
+        self._posts, self._server_cpu_s = {0: counted.posts}, counted.server_cpu_s
 
     @contextlib.contextmanager
     def loaded(self) -> Iterator[None]:
