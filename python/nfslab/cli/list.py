@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,26 +77,26 @@ def _list_shipped(as_json: bool) -> None:
 
 def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
     """What was run."""
+    from nfslab.results.catalogue import uncollected
     from nfslab.results.history import history_changes, measured
     from nfslab.results.outcomes import Outcomes, experiments_in
     from nfslab.results.store import RECORD, ExperimentFolder
 
-    # What was imported stays: no use in looking at it again for each thousand runs.
-    gc.freeze()
     paths = [results] if (results / RECORD).is_file() else experiments_in(results)
     entries: list[dict[str, Any]] = []
     experiments: list[Measured] = []
-    for path in paths:
-        try:
-            outcomes = Outcomes(ExperimentFolder.open(path))
-            entry = _entry(outcomes)
-            if (figures := measured(outcomes)) is not None:
-                experiments.append(figures)
-            if with_runs:
-                entry["runs"] = _runs(outcomes)
-        except ResultsError as error:
-            entry = {"folder": path.name, "path": str(path), "problem": str(error)}
-        entries.append(entry)
+    with uncollected():
+        for path in paths:
+            try:
+                outcomes = Outcomes(ExperimentFolder.open(path))
+                entry = _entry(outcomes)
+                if (figures := measured(outcomes)) is not None:
+                    experiments.append(figures)
+                if with_runs:
+                    entry["runs"] = _runs(outcomes)
+            except ResultsError as error:
+                entry = {"folder": path.name, "path": str(path), "problem": str(error)}
+            entries.append(entry)
     changes = history_changes(experiments)
     since = {str(change.outcomes.folder.path): change for change in changes}
     for entry in entries:

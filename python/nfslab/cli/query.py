@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,8 +47,6 @@ def command(results: Path, sql: str | None, list_views: bool, as_json: bool, as_
     from nfslab.results.outcomes import located
     from nfslab.results.query import ResultsDatabase
 
-    # What was imported stays: no use in looking at it again for each thousand runs.
-    gc.freeze()
     if (sql is None) != list_views:
         raise UsageError(
             "give either a query or --list",

@@ -20,9 +20,11 @@ file for each setup, not one for each run.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -37,7 +39,7 @@ from nfslab.results.setup import setup_digest
 from nfslab.results.upgrade import load_valid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from nfslab.results.checksums import Depth
@@ -251,6 +253,19 @@ def _provenance_if_any(run: Path) -> dict[str, Any]:
 def _in_order(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
     """As carried out. Not by wall clock alone: it may have been set back between runs."""
     return sorted(lines, key=attrgetter("position", "attempt", "started_unix_ns"))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """For loops over experiments: what is made of runs lies in no cycle, so that looking for
+    cycles in it, again for each thousand of them, costs time and frees nothing."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _cached_lines(path: Path) -> tuple[list[CatalogueLine], int]:

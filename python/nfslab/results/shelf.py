@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nfslab.errors import ResultsError, UsageError
-from nfslab.results.catalogue import HOSTS, RUNS
+from nfslab.results.catalogue import HOSTS, RUNS, uncollected
 from nfslab.results.columns import point_columns, run_columns
 from nfslab.results.outcomes import Outcomes
 
@@ -91,17 +91,18 @@ class Shelf:
         self._filled |= set(wanted)
         for view in wanted:
             os.mkdir(f"{self.root}/{view}")
-        for number, outcomes in self._opened():
-            for view in wanted:
-                table = pa.table(_typed(_content(view, outcomes), keep_empty=self.is_one))
-                # Read once, at once: what makes files small and quick to search only costs time.
-                pq.write_table(
-                    table,
-                    f"{self.root}/{view}/{number}.parquet",
-                    compression="none",
-                    use_dictionary=False,
-                    write_statistics=False,
-                )
+        with uncollected():
+            for number, outcomes in self._opened():
+                for view in wanted:
+                    table = pa.table(_typed(_content(view, outcomes), keep_empty=self.is_one))
+                    # Read once, at once: what makes files small, or quick to search, only costs.
+                    pq.write_table(
+                        table,
+                        f"{self.root}/{view}/{number}.parquet",
+                        compression="none",
+                        use_dictionary=False,
+                        write_statistics=False,
+                    )
 
     def catalogue(self, view: str) -> list[str]:
         """The files of a view that was filled."""
