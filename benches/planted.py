@@ -12,10 +12,13 @@ from planting import LARGE, SMALL, Draw, Level, Planted, Settings, again, files,
 NOT_HERE: Final = {
     "connection_ceiling": "one connection's window over a known round trip needs a wire with a "
     "delay of its own (netem); a modelled delay holds no window",
+    "documents": "below a real web server, in tests/findings/test_planted_web.py: there the reason "
+    "for slow documents is named before them",
+    "web_server_cpu": "how much of a processor a web server takes for a request is nothing to set",
     "swapping": "the group of limits.memory is kept from swapping, and nothing else is planted "
     "in a machine's memory",
 }
-"""Causes that are planted in simulation alone, and why."""
+"""Causes that are planted elsewhere, or in simulation alone, and why."""
 
 
 def experiments(rng: np.random.Generator) -> list[Planted]:
