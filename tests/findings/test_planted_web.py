@@ -1,7 +1,7 @@
 """Causes that were planted below a real web server: the first that is named.
 
-That nothing is named where nothing was planted is asserted on figures (`test_web_causes`): real runs
-differ by what else the machine does.
+That nothing is named where nothing was planted is asserted on figures (`test_web_causes`): real
+runs differ by what else the machine does.
 """
 
 from __future__ import annotations
