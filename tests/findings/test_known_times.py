@@ -8,14 +8,13 @@ holds it: they take turns.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from nfslab._core import syscalls_grants
 
-from tests.cli.invocation import nfslab
+from tests.findings.explaining import explained
 
 ASKED_MS: Final = 7.5
 SLEEP_MS: Final = 8.0
@@ -64,11 +63,7 @@ values = [1, 2]
 def test_parts_are_what_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Waits for a processor, which are a part of their own, may be of any of the others."""
     (tmp_path / "known.sql").write_text(SCRIPT.format(sleep=ASKED_MS / 1e3))
-    file = tmp_path / "known.toml"
-    file.write_text(FILE.format(sync=SYNC_MS))
-    assert nfslab(capsys, "run", file, "--results", tmp_path / "results", "--anyway").code == 0
-    (folder,) = (tmp_path / "results").iterdir()
-    told = json.loads(nfslab(capsys, "explain", folder, "--json").out)
+    told = explained(FILE.format(sync=SYNC_MS), tmp_path, capsys, "--anyway")
     alone, both = (_Point(one) for one in told["points"])
     assert alone.has("other_waits", SLEEP_MS)
     assert alone.has("log_sync", SYNC_MS)

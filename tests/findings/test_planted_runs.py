@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.invocation import nfslab
+from tests.findings.explaining import explained
 from tests.machine import needs
 
 SLOW_NS = 100e6
@@ -64,12 +63,7 @@ def test_a_slow_server_is_found_in_the_logs_sync(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One client: every commit is one WRITE that is stable, which takes 100 ms."""
-    file = tmp_path / "planted.toml"
-    file.write_text(content)
-    assert nfslab(capsys, "run", file, "--results", tmp_path / "results").code == 0
-    (folder,) = (tmp_path / "results").iterdir()
-    told = json.loads(nfslab(capsys, "explain", folder, "--json").out)
-    (compared,) = told["comparisons"]
+    (compared,) = explained(content, tmp_path, capsys)["comparisons"]
     first = compared["findings"][0]
     assert (first["cause"], first["confidence"]) == ("log_sync", "high")
     parts = {one["part"]: one for one in compared["parts"]}
@@ -107,11 +101,7 @@ def test_of_one_client_the_slowest_transactions_wait_in_the_logs_sync(
 
     Of 20 of 2,000, that mean has a standard deviation of T sqrt(2 / 20) = 0.32 T.
     """
-    file = tmp_path / "planted.toml"
-    file.write_text(ALONE)
-    assert nfslab(capsys, "run", file, "--results", tmp_path / "results").code == 0
-    (folder,) = (tmp_path / "results").iterdir()
-    (point,) = json.loads(nfslab(capsys, "explain", folder, "--json").out)["points"]
+    (point,) = explained(ALONE, tmp_path, capsys)["points"]
     slow = {one["of"]: one for one in point["slowest"]}
     transaction, call = slow["transaction"], slow["NFS call"]
     assert transaction["operations"] == TRANSACTIONS

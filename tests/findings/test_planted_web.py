@@ -6,14 +6,13 @@ runs differ by what else the machine does.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nfslab.workloads.web.servers.nginx import program as nginx
 
-from tests.cli.invocation import nfslab
+from tests.findings.explaining import explained
 from tests.machine import needs
 
 FILE = """
@@ -60,13 +59,8 @@ installed = pytest.mark.skipif(nginx() is None, reason="not installed: nginx")
 
 def told(tmp_path: Path, capsys: pytest.CaptureFixture[str], **values: object) -> dict[str, Any]:
     """The comparison of an experiment's two points."""
-    file = tmp_path / "planted.toml"
-    file.write_text(FILE.format(**(USUAL | values)))
-    ran = nfslab(capsys, "run", file, "--results", tmp_path / "results", "--anyway")
-    assert ran.code == 0, ran.out + ran.err
-    (folder,) = (tmp_path / "results").iterdir()
-    explained = json.loads(nfslab(capsys, "explain", folder, "--json").out)
-    (compared,) = explained["comparisons"]
+    content = FILE.format(**(USUAL | values))
+    (compared,) = explained(content, tmp_path, capsys, "--anyway")["comparisons"]
     top = [one["difference_ns"] for one in compared["parts"] if "/" not in one["part"]]
     assert sum(top) == pytest.approx(compared["whole"]["difference_ns"])
     found: dict[str, Any] = compared
