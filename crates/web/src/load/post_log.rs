@@ -13,7 +13,7 @@ use super::report::WriterReport;
 use crate::error::WebError;
 use crate::page::RequestId;
 
-/// Most POSTs of one writer: a byte is kept for each.
+/// Most POSTs of all writers together: a byte is kept for each.
 pub(crate) const MAX_POSTS: u64 = 1 << 30;
 
 /// What a log holds of the POSTs of some writers.
@@ -39,19 +39,19 @@ pub struct PostLog {
 ///
 /// # Errors
 /// [`WebError::File`] if it cannot be read; [`WebError::Parts`] for a writer that is there twice,
-/// or that cannot have made so many.
+/// and for more POSTs than are told apart.
 pub fn check_post_log(path: &Path, writers: &[WriterReport]) -> Result<PostLog, WebError> {
     let failed =
         |error: std::io::Error| WebError::file(path, "reading")(crate::fileset::errno(&error));
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut seen: HashMap<u32, Vec<u8>> = HashMap::new();
+    let mut room = MAX_POSTS;
     for WriterReport { writer, drawn, .. } in writers {
-        let is_new = *drawn <= MAX_POSTS && !seen.contains_key(writer);
-        if !is_new {
-            let why = format!("writer {writer} is there twice, or made {drawn} POSTs");
-            return Err(WebError::Parts(why));
+        let left = room.checked_sub(*drawn);
+        room = left.ok_or_else(|| WebError::Parts(format!("more than {MAX_POSTS} POSTs")))?;
+        if seen.insert(*writer, vec![0; *drawn as usize]).is_some() {
+            return Err(WebError::Parts(format!("writer {writer} is there twice")));
         }
-        seen.insert(*writer, vec![0; *drawn as usize]);
     }
     let mut found = PostLog::default();
     for line in BufReader::new(file).split(b'\n') {
@@ -139,6 +139,7 @@ mod tests {
         for wrong in [
             [writer(1, 1), writer(1, 1)],
             [writer(1, 1), writer(2, u64::MAX)],
+            [writer(1, MAX_POSTS), writer(2, 1)],
         ] {
             assert!(check_post_log(file.path(), &wrong).is_err());
         }

@@ -25,6 +25,8 @@ from nfslab.evidence.syscalls.tables import CallGroup, ClassRow
 from nfslab.results.evidence_tables import sample_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nfslab.evidence.base import SealedRun
 
 DOCUMENTS: Final = "web document"
@@ -137,20 +139,21 @@ def _of_nfs(run: SealedRun, requests: Requests) -> dict[str, Any]:
 def _of_ours(run: SealedRun) -> dict[str, float]:
     """By our own clients' records."""
     found = facts_of(RpcEvidence(), run)
-    counts: dict[str, float] = {}
-    for client in found.clients if found is not None else ():
-        for one in client.operations:
-            if one.timed_calls:
-                counts[one.operation] = counts.get(one.operation, 0.0) + one.timed_calls
-    return counts
+    clients = found.clients if found is not None else ()
+    return _summed((one.operation, one.timed_calls) for each in clients for one in each.operations)
 
 
 def _of_kernels(run: SealedRun) -> dict[str, float]:
     """By the kernel's mounts."""
     found = facts_of(MountstatsEvidence(), run)
-    counts: dict[str, float] = {}
-    for mount in found.mounts if found is not None else ():
-        for one in mount.operations:
-            if one.calls:
-                counts[one.operation] = counts.get(one.operation, 0.0) + one.calls
-    return counts
+    mounts = found.mounts if found is not None else ()
+    return _summed((one.operation, one.calls) for each in mounts for one in each.operations)
+
+
+def _summed(counts: Iterable[tuple[str, float | None]]) -> dict[str, float]:
+    """Of each operation that was called."""
+    sums: dict[str, float] = {}
+    for operation, count in counts:
+        if count:
+            sums[operation] = sums.get(operation, 0.0) + count
+    return sums
