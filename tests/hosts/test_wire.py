@@ -1,6 +1,6 @@
 """A wire of netem: read back, as slow as it says, and refused where there is none.
 
-Where this kernel has no netem, `test_in_a_guest` of tests/mount/test_kernel_nfs.py runs this.
+Where this kernel has no netem, tests/mount/test_in_guests.py (--long) runs this.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kernel's calls by tracepoints: the same as mountstats', and joined with nfsd's requests.
 Its client's TCP: the same as `ss` shows.
 
-`test_in_a_guest` of test_kernel_nfs.py runs this where this kernel has no NFS.
+test_in_guests.py (--long) runs this where this kernel has no NFS.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Linux kernel's own NFS, client and server, for real: options in effect, counters, bytes.
 
-Where this kernel has neither, `test_in_a_guest` (--long) runs this file in a virtual machine.
+Where this kernel has neither, test_in_guests.py (--long) runs this file in a virtual machine.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import re
 import secrets
 import shutil
 import signal
@@ -43,62 +42,26 @@ from nfslab.targets.nfs import NfsTarget
 from tests.disk import DISK
 from tests.hosts.here import HERE
 from tests.machine import needs
-from tests.vm.guests import cached_kernels, refused
 
-LIMIT_S = 1800
 PATIENCE_S = 60
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 ROOT = Path(__file__).parent.parent.parent
-GUEST = (
-    "mkdir -m 1777 /disk && mount -t tmpfs -o mode=1777 tmpfs /disk"
-    " && export NFSLAB_TEST_DISK=/disk && exec "
-)
-"""What is exported lies on a file system that can be: an overlay cannot."""
-FILES = (
-    "tests/mount/test_kernel_nfs.py", "tests/mount/test_kernel_calls.py",
-    "tests/mount/test_nfsd_modes.py", "tests/mount/test_kernel_client.py",
-    "tests/mount/test_kernel_postgres.py",
-    "tests/hosts/test_wire.py", "tests/targets/test_stripe.py",
-    "tests/servers/test_contract.py", "tests/mounts/test_contract.py",
-)  # fmt: skip
 
 
-def _missing() -> str:
+def missing() -> str:
     for part in (KernelMount, KernelServer):
         if not (usable := part.available()).ok:
             return usable.reason
     return ""
 
 
-kernel = pytest.mark.skipif(bool(_missing()), reason=_missing() or "it can")
+kernel = pytest.mark.skipif(bool(missing()), reason=missing() or "it can")
 without_min_threads = pytest.mark.skipif(
     least_threads() is not None, reason="this kernel's nfsd has min_threads"
 )
 without_io_modes = pytest.mark.skipif(
     (IO_MODES / "io_cache_read").exists(), reason="this kernel's nfsd has modes of reading"
 )
-
-
-@pytest.mark.long
-@pytest.mark.guest
-@pytest.mark.timeout(LIMIT_S + 30)
-@pytest.mark.skipif(not _missing(), reason="this kernel has NFS: the tests run here")
-@pytest.mark.skipif(bool(refused()), reason=refused() or "it can")
-def test_in_a_guest() -> None:
-    """All of this file, the contracts of mounts and servers, what else needs a stock kernel."""
-    pytest_there = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider",
-                    "--basetemp=/disk/pytest"]  # fmt: skip
-    chosen = "'kernel or knfsd or netem or md_and_dm'"
-    command = GUEST + " ".join([*pytest_there, "-k", chosen, *FILES])
-    done = subprocess.run(
-        [sys.executable, "-m", "nfslab", "vm", "run", "--kernel", cached_kernels()[0],
-         "--memory", "4G", "--", "sh", "-c", command],
-        cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    passed = re.search(r"(\d+) passed", done.stdout)
-    assert passed is not None
-    assert int(passed[1]) >= 60, done.stdout[-2000:]
 
 
 def target(scratch: Path, name: str = "share", **parameters: object) -> NfsTarget:

@@ -2,7 +2,7 @@
 
 And on our mount of the kernel's server, which ends and begins anew under load.
 
-`test_in_a_guest` of test_kernel_nfs.py runs this where this kernel has no NFS.
+test_in_guests.py runs this where this kernel has no NFS.
 """
 
 from __future__ import annotations

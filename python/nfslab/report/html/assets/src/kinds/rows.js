@@ -28,12 +28,19 @@ function linesOf(text, room) {
 }
 
 /**
- * A panel with a row for each label, the first at the top; `beside`: texts at the right; `wrap`:
- * labels are broken into lines, not cut.
+ * A panel with a row for each label, the first at the top, at least `each` px high: labels are broken
+ * into lines, not cut. `beside`: texts at the right.
  */
-function rowsPanel(chart, [axis, values], labels, { top, height, beside = [], wrap = false }) {
+function rowsPanel(chart, [axis, values], labels, { top, each, beside = [] }) {
   const { width } = chart;
   const left = labelRoom(width);
+  const room = left - 14;
+  // "axis=level" is one word: where it is too long it may be broken after the sign.
+  const long = (word) => (word.length + 1) * WORD_PX > room;
+  const words = (label) => label.split(' ').map((w) => (long(w) ? w.replaceAll('=', '= ') : w));
+  const texts = labels.map((label) => words(label).join(' '));
+  const lines = Math.max(1, ...texts.map((text) => linesOf(text, room)));
+  const height = Math.max(60, labels.length * (lines > 1 ? Math.max(each, lines * LINE_PX + 8) : each));
   const longest = Math.max(0, ...beside.map((text) => text.length)) * WORD_PX;
   const right = width > 640 && longest ? Math.min(longest + 20, width * 0.35) : 20;
   const category = (levels, room, paint, position) => [
@@ -46,12 +53,13 @@ function rowsPanel(chart, [axis, values], labels, { top, height, beside = [], wr
       axisLabel: {
         color: colour(paint),
         fontSize: 12,
-        ...(wrap ? { overflow: 'break', lineHeight: LINE_PX } : {}),
+        overflow: 'break',
+        lineHeight: LINE_PX,
       },
     },
   ];
   const rect = { left, top, width: width - left - right, height };
-  chart.panel(rect, [axis, { values, nameGap: 26 }], category(labels, left, 'fg', 'left'));
+  chart.panel(rect, [axis, { values, nameGap: 26 }], category(texts, left, 'fg', 'left'));
   if (right > 20) chart.axis('y', ...category(beside, right, 'muted', 'right'));
 }
 
@@ -89,7 +97,7 @@ export function bars(drawing, width, switched) {
     rows.map((row) => row.label),
     {
       top: several ? 30 : 8,
-      height: Math.max(80, rows.length * each),
+      each,
       beside: rows.map((row) => row.bars.find((bar) => bar?.hint)?.hint ?? ''),
     },
   );
@@ -175,16 +183,8 @@ export function stacked(drawing, width, switched) {
   const totals = wholes.map((whole) => sum(whole.parts));
   const looks = parts.map((part, k) => seriesLook(k, part.colour).colour);
   const legendRows = Math.ceil(sum(parts.map((part) => part.label.length * 6.5 + 40)) / width);
-  const room = labelRoom(width) - 14;
-  // "axis=level" is one word: where it is too long it may be broken after the sign.
-  const long = (word) => (word.length + 1) * WORD_PX > room;
-  const words = (label) => label.split(' ').map((w) => (long(w) ? w.replaceAll('=', '= ') : w));
-  const labels = wholes.map((whole) => words(whole.label).join(' '));
-  const lines = Math.max(1, ...labels.map((label) => linesOf(label, room)));
-  const each = Math.max(30, lines * LINE_PX + 8);
-  const height = Math.max(60, wholes.length * each);
-  const shape = { top: 8 + 24 * legendRows, height, wrap: true };
-  rowsPanel(chart, [{ ...axis, low: 0 }, [totals]], labels, shape);
+  const labels = wholes.map((whole) => whole.label);
+  rowsPanel(chart, [{ ...axis, low: 0 }, [totals]], labels, { top: 8 + 24 * legendRows, each: 30 });
   const share = (value, i) => percent(value / (totals[i] || 1));
   parts.forEach((part, k) => {
     chart.add({
