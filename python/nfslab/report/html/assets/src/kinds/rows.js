@@ -28,8 +28,8 @@ function linesOf(text, room) {
 }
 
 /**
- * A panel with a row for each label, the first at the top, at least `each` px high: labels are broken
- * into lines, not cut. `beside`: texts at the right.
+ * A panel with a row for each label, the first at the top, at least `each` px high: labels are
+ * broken into lines, not cut. `beside`: texts at the right.
  */
 function rowsPanel(chart, [axis, values], labels, { top, each, beside = [] }) {
   const { width } = chart;
@@ -40,7 +40,8 @@ function rowsPanel(chart, [axis, values], labels, { top, each, beside = [] }) {
   const words = (label) => label.split(' ').map((w) => (long(w) ? w.replaceAll('=', '= ') : w));
   const texts = labels.map((label) => words(label).join(' '));
   const lines = Math.max(1, ...texts.map((text) => linesOf(text, room)));
-  const height = Math.max(60, labels.length * (lines > 1 ? Math.max(each, lines * LINE_PX + 8) : each));
+  const row = lines > 1 ? Math.max(each, lines * LINE_PX + 8) : each;
+  const height = Math.max(60, labels.length * row);
   const longest = Math.max(0, ...beside.map((text) => text.length)) * WORD_PX;
   const right = width > 640 && longest ? Math.min(longest + 20, width * 0.35) : 20;
   const category = (levels, room, paint, position) => [
