@@ -77,6 +77,13 @@ impl Columns {
         }
     }
 
+    /// Forgets what was set of the sample being taken.
+    pub fn begin_again(&mut self) {
+        for column in &mut self.columns {
+            column.values.truncate(self.samples);
+        }
+    }
+
     /// Ends the sample being taken. True when every second sample was dropped to make room.
     pub fn next_sample(&mut self) -> bool {
         self.samples += 1;
@@ -134,6 +141,9 @@ mod tests {
         columns.next_sample();
         columns.next_sample(); // nothing known of this one
         let late = columns.add("x.", &MEMINFO[0], 0);
+        columns.set(first, 30);
+        columns.set(late, 6);
+        columns.begin_again();
         columns.set(first, 30);
         columns.set(late, 7);
         columns.next_sample();

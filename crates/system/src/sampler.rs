@@ -21,6 +21,13 @@ pub const MAX_INTERVAL_NS: u64 = 3_600_000_000_000;
 
 /// A sample later than this share of the interval counts as late.
 const LATE_SHARE: u64 = 10;
+/// A sample whose reading takes longer than this share of the interval, ...
+const BLUR_SHARE: u64 = 20;
+/// ... and longer than this, is of no moment: its thread had no processor meanwhile, and rates to the
+/// moment at which it began would be too high.
+const BLUR_FLOOR_NS: u64 = 1_000_000;
+/// Times that a sample is read, until it took no longer.
+const TRIES: usize = 3;
 
 /// What to record.
 #[derive(Debug, Clone)]
@@ -90,7 +97,7 @@ pub struct Recording {
     pub troubles: Troubles,
     /// Samples more than a tenth of the interval late.
     pub late_ticks: u64,
-    /// Samples not taken as the one before ended after their time.
+    /// Samples not kept: the one before ended after their time, or their reading took too long.
     pub missed_ticks: u64,
     /// Worst lateness.
     pub max_lateness_ns: u64,
@@ -105,7 +112,7 @@ pub struct Cost {
     pub usage: ThreadUsage,
     /// Its life.
     pub wall_ns: u64,
-    /// Samples taken, those dropped later included.
+    /// Samples read, those included that were not kept.
     pub samples_read: u64,
     /// Longest time one sample took.
     pub max_read_ns: u64,
@@ -159,7 +166,7 @@ impl Sampler {
             .spawn(move || {
                 leave_signals_to_others();
                 let mut work = Work::new(sources, &config);
-                work.sample();
+                work.sample(true);
                 drop(ready);
                 // Neither a message nor a timeout is wanted: the sender goes away to stop us.
                 while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(work.wait()) {
@@ -248,7 +255,7 @@ impl Work {
         let lateness_ns = now_ns.saturating_sub(self.next_ns);
         self.late_ticks += u64::from(lateness_ns > self.step_ns / LATE_SHARE);
         self.max_lateness_ns = self.max_lateness_ns.max(lateness_ns);
-        if self.sample() {
+        if self.sample(false) {
             self.step_ns = self.step_ns.saturating_mul(2);
         }
         // The next instant of the grid that is not over yet.
@@ -260,19 +267,40 @@ impl Work {
     }
 
     /// Takes a sample; true when the rate is to be halved.
-    fn sample(&mut self) -> bool {
-        let from_ns = MonotonicClock.now_ns();
-        self.sources.sample(&mut self.columns);
-        let read_ns = MonotonicClock.now_ns() - from_ns;
-        self.cost.samples_read += 1;
+    fn sample(&mut self, needed: bool) -> bool {
+        let took = at_a_moment(
+            self.longest_ns(),
+            || MonotonicClock.now_ns(),
+            || {
+                self.columns.begin_again();
+                self.sources.sample(&mut self.columns);
+                self.cost.samples_read += 1;
+            },
+        );
+        self.keep(took, needed)
+    }
+
+    /// How long reading may take.
+    fn longest_ns(&self) -> u64 {
+        (self.step_ns / BLUR_SHARE).max(BLUR_FLOOR_NS)
+    }
+
+    /// A sample was read from then on, for so long: it is kept if that is not too long, or it is
+    /// `needed`.
+    fn keep(&mut self, (from_ns, read_ns): (u64, u64), needed: bool) -> bool {
         self.cost.max_read_ns = self.cost.max_read_ns.max(read_ns);
+        if read_ns > self.longest_ns() && !needed {
+            self.columns.begin_again();
+            self.missed_ticks += 1;
+            return false;
+        }
         self.columns.set(self.time, signed(from_ns));
         self.columns.set(self.read, signed(read_ns));
         self.columns.next_sample()
     }
 
     fn finish(mut self) -> Recording {
-        self.sample();
+        self.sample(true);
         self.cost.wall_ns = MonotonicClock.now_ns() - self.start_ns;
         self.cost.usage = ThreadUsage::now();
         let halvings = self.columns.halvings();
@@ -297,4 +325,70 @@ impl Work {
 
 fn signed(value_ns: u64) -> i64 {
     i64::try_from(value_ns).unwrap_or(MISSING)
+}
+
+/// Reads until that takes no longer than `limit_ns`, or was tried often enough; when the last time
+/// began, and how long it took.
+fn at_a_moment(
+    limit_ns: u64,
+    mut now_ns: impl FnMut() -> u64,
+    mut read: impl FnMut(),
+) -> (u64, u64) {
+    let mut tries = 0;
+    loop {
+        let from_ns = now_ns();
+        read();
+        let read_ns = now_ns().saturating_sub(from_ns);
+        tries += 1;
+        if read_ns <= limit_ns || tries == TRIES {
+            return (from_ns, read_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Instants at which the clock is read; then how often it read, when that began, how long it took.
+    fn read_by(clock_ns: &[u64], limit_ns: u64) -> (usize, (u64, u64)) {
+        let mut clock = clock_ns.iter().copied();
+        let mut reads = 0;
+        let took = at_a_moment(limit_ns, || clock.next().unwrap(), || reads += 1);
+        assert_eq!(clock.next(), None, "the clock was read twice a reading");
+        (reads, took)
+    }
+
+    #[test]
+    fn what_was_read_over_a_long_time_is_read_again() {
+        assert_eq!(read_by(&[100, 105], 5), (1, (100, 5)));
+        assert_eq!(read_by(&[100, 400, 400, 403], 5), (2, (400, 3)));
+        let busy = [0, 300, 300, 700, 700, 900];
+        assert_eq!(read_by(&busy, 5), (TRIES, (700, 200)), "no end otherwise");
+    }
+
+    #[test]
+    fn a_sample_of_no_moment_is_not_kept_unless_it_is_the_first_or_the_last() {
+        let proc = tempfile::tempdir().unwrap();
+        std::fs::write(proc.path().join("stat"), "cpu  1 2 3 4 5 6 7 8 9 10\n").unwrap();
+        let mut config = Config::new(100_000_000, None);
+        config.proc = proc.path().to_owned();
+        let sources = Sources::open(&config.proc, None, Units::of_this_machine());
+        let mut work = Work::new(sources, &config);
+        for (at_ns, read_ns, needed) in [
+            (0, 300_000_000, true),
+            (100, 5_000_000, false),
+            (200, 5_000_001, false),
+            (300, 300_000_000, false),
+            (400, 300_000_000, true),
+        ] {
+            work.sources.sample(&mut work.columns);
+            work.keep((at_ns, read_ns), needed);
+        }
+        assert_eq!((work.missed_ticks, work.columns.samples()), (2, 3));
+        let columns = work.columns.into_columns();
+        let named = |name: &str| columns.iter().find(|column| column.name == name);
+        assert_eq!(named("t_ns").unwrap().values, [0, 100, 400]);
+        assert_eq!(named("cpu.user_ns").unwrap().values.len(), 3);
+    }
 }
