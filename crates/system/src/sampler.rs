@@ -23,8 +23,8 @@ pub const MAX_INTERVAL_NS: u64 = 3_600_000_000_000;
 const LATE_SHARE: u64 = 10;
 /// A sample whose reading takes longer than this share of the interval, ...
 const BLUR_SHARE: u64 = 20;
-/// ... and longer than this, is of no moment: its thread had no processor meanwhile, and rates to the
-/// moment at which it began would be too high.
+/// ... and longer than this, is of no moment: its thread had no processor meanwhile, and rates up
+/// to when it began would be too high.
 const BLUR_FLOOR_NS: u64 = 1_000_000;
 /// Times that a sample is read, until it took no longer.
 const TRIES: usize = 3;
@@ -350,7 +350,7 @@ fn at_a_moment(
 mod tests {
     use super::*;
 
-    /// Instants at which the clock is read; then how often it read, when that began, how long it took.
+    /// Of instants at which the clock is read: how often it read, when that began, how long it took.
     fn read_by(clock_ns: &[u64], limit_ns: u64) -> (usize, (u64, u64)) {
         let mut clock = clock_ns.iter().copied();
         let mut reads = 0;
