@@ -350,7 +350,7 @@ fn at_a_moment(
 mod tests {
     use super::*;
 
-    /// Of instants at which the clock is read: how often it read, when that began, how long it took.
+    /// By the clock's instants: how often it read, when that began, how long it took.
     fn read_by(clock_ns: &[u64], limit_ns: u64) -> (usize, (u64, u64)) {
         let mut clock = clock_ns.iter().copied();
         let mut reads = 0;

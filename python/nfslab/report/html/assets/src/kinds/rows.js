@@ -185,7 +185,9 @@ export function stacked(drawing, width, switched) {
   const looks = parts.map((part, k) => seriesLook(k, part.colour).colour);
   const legendRows = Math.ceil(sum(parts.map((part) => part.label.length * 6.5 + 40)) / width);
   const labels = wholes.map((whole) => whole.label);
-  rowsPanel(chart, [{ ...axis, low: 0 }, [totals]], labels, { top: 8 + 24 * legendRows, each: 30 });
+  const beside = shares ? totals.map((total) => shown(amounts, total)) : [];
+  const shape = { top: 8 + 24 * legendRows, each: 30, beside };
+  rowsPanel(chart, [{ ...axis, low: 0 }, [totals]], labels, shape);
   const share = (value, i) => percent(value / (totals[i] || 1));
   parts.forEach((part, k) => {
     chart.add({
