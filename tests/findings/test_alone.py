@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nfslab.findings.alone import Alone
-from nfslab.findings.answer import answer, contradictions
+from nfslab.findings.answer import answer, contradictions, together
 from nfslab.findings.base import Finding
 from nfslab.findings.calls import Call
 from nfslab.findings.registry import findings_alone
@@ -107,3 +107,12 @@ def test_answers() -> None:
 def test_two_reasons_for_the_same_time_contradict() -> None:
     one, other = (finding(name, 10, "log_sync", because=name) for name in ("a", "b"))
     assert contradictions([one, other, finding("c", 5, "log_sync")]) == [("a", "b")]
+
+
+def test_causes_of_the_same_time_that_come_to_more_than_the_whole_do_not_add_up() -> None:
+    twice = [finding("a", 60, "storage"), finding("b", 50, "storage/service"), finding("c", 5)]
+    assert together(twice, 100).startswith("a and b are ")
+    assert together(twice, 115) == "", "they may be read as shares of it"
+    assert together([finding("a", 60), finding("b", 50)], 100) == "", "each has its own"
+    one, other = (finding(name, 60, "log_sync", because=name) for name in ("a", "b"))
+    assert together([one, other], 100) == "", "told as a contradiction"

@@ -42,6 +42,21 @@ def contradictions(found: Sequence[Finding]) -> list[tuple[str, str]]:
     ]
 
 
+def together(found: Sequence[Finding], whole_ns: float) -> str:
+    """In a sentence, where causes come to more than the whole, since some are of the same time;
+    empty where `contradictions` says it."""
+    if contradictions(found):
+        return ""
+    shared = [
+        one.cause
+        for one in found
+        if any(_overlap(path, other) for path in one.paths for other in found if other is not one)
+    ]
+    if len(shared) < 2 or sum(one.effect_ns for one in found) <= whole_ns:
+        return ""
+    return f"{_listed(shared)} are partly of the same time: they do not add up."
+
+
 def _apart(found: Sequence[Finding]) -> list[Finding]:
     """Without those that are of time that an earlier one has."""
     kept: list[Finding] = []

@@ -17,7 +17,7 @@ from nfslab.evidence.slowest import at_point
 from nfslab.evidence.statements import kind as statements
 from nfslab.evidence.statements.kind import StatementsEvidence
 from nfslab.findings.alone import Alone
-from nfslab.findings.answer import answer, contradictions
+from nfslab.findings.answer import answer, contradictions, together
 from nfslab.findings.confirm import Slope, read_test
 from nfslab.findings.registry import findings_alone, findings_of, lever_of
 from nfslab.findings.slopes import delay_ns, measured_slope
@@ -164,13 +164,15 @@ def _of_pair(pair: Compared) -> list[str]:
     if not pair.shown or whole_ns <= 0:
         return [_sentence(one) for one in found]
     comes_to = answer(found, whole_ns, _wants(pair.sides[1]))
-    return [*(_sentence(one) for one in found), *_more(pair.result.label, found, comes_to)]
+    more = _more(pair.result.label, found, comes_to, together(found, whole_ns))
+    return [*(_sentence(one) for one in found), *more]
 
 
 def _of_point(point: Alone) -> list[str]:
     found = findings_alone(point)
     comes_to = answer(found, point.at.mean_ns, _wants(point.runs))
-    return [*(_sentence(one) for one in found), *_more(point.at.label, found, comes_to)]
+    more = _more(point.at.label, found, comes_to, together(found, point.at.mean_ns))
+    return [*(_sentence(one) for one in found), *more]
 
 
 def _sentence(one: Finding) -> str:
@@ -180,12 +182,13 @@ def _sentence(one: Finding) -> str:
     )
 
 
-def _more(label: str, found: Sequence[Finding], comes_to: str) -> list[str]:
-    said = [
-        f"{label}: {one} and {other} claim the same time; at most one has all of it."
+def _more(label: str, found: Sequence[Finding], *comes_to: str) -> list[str]:
+    """`comes_to`: sentences about all of them; empty ones are none."""
+    claims = [
+        f"{one} and {other} claim the same time; at most one has all of it."
         for one, other in contradictions(found)
     ]
-    return [f"{label}: {comes_to}", *said] if comes_to else said
+    return [f"{label}: {said}" for said in (*comes_to, *claims) if said]
 
 
 def _wants(runs: Sequence[RunFacts[AnatomyFacts]]) -> list[str]:

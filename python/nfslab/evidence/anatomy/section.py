@@ -168,7 +168,7 @@ def sentence(pair: Compared) -> str:
         for one in told(pair)
     ]
     if not parts:
-        return f"{said}. No part's difference is shown."
+        return f"{said}. No single part's difference is shown."
     return f"{said}: {', '.join(parts)}."
 
 
