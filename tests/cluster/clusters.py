@@ -66,6 +66,9 @@ class Cluster:
     """Its certificates, its scheduler, its workers."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+        # Workers are killed at the end: what they leave goes with the test's folder.
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
         self.folder = folder / "certificates"
         Authority.new().write(self.folder)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -131,7 +134,7 @@ class Cluster:
         process = subprocess.Popen(
             [*before, sys.executable, *argv],
             stdout=subprocess.PIPE,
-            env=os.environ | (env or {}),
+            env=os.environ | {"TMPDIR": str(self.temporary)} | (env or {}),
         )
         self._processes.append(process)
         assert process.stdout is not None

@@ -279,19 +279,13 @@ def test_what_cannot_be_begun_says_why(calm: Cluster) -> None:
         with pytest.raises(RunFailed, match="no process can be started on one"):
             member.begin("os")
         # As where the disk is full: the worker has no place for an agent's folder.
-        (folder,) = Path(os.environ.get("TMPDIR", "/tmp")).glob(f"nfslab-{token(calm)}")
+        (folder,) = calm.temporary.glob("nfslab-*")
         folder.rename(folder.with_name(f"{folder.name}-away"))
         try:
             with pytest.raises(RunFailed, match="No such file or directory"):
                 member.begin(PART)
         finally:
             folder.with_name(f"{folder.name}-away").rename(folder)
-
-
-def token(cluster: Cluster) -> str:
-    """By which the worker's folder is found: its journal says so."""
-    (journal,) = (Path(os.environ["NFSLAB_STATE"]) / "journals").glob("*.jsonl")
-    return journal.stem
 
 
 def test_facts_are_those_of_the_machine(calm: Cluster) -> None:
