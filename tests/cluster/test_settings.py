@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from nfslab.cluster import settings
+from nfslab.cluster.record import write_record
 from nfslab.cluster.settings import ClusterSection, connect
 from nfslab.errors import RunFailed, UsageError
 from pydantic import ValidationError
@@ -30,7 +31,8 @@ BAD = {
     "unknown key": ({"hosts": ["one"], "port": 1}, "port"),
     "members of hosts": ({"hosts": ["one"], "members": 1}, "name it, too"),
     "python of others": ({"scheduler": "tls://one:1", "python": "x"}, "python is for hosts"),
-    "others' papers": ({"hosts": ["one"], "certificates": "x"}, "name it, too"),
+    "others' papers": ({"hosts": ["one"], "certificates": "x"}, "either hosts"),
+    "python of others, by their record": ({"certificates": "x", "python": "x"}, "python is for"),
 }
 
 
@@ -53,8 +55,27 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path, state: Path) -> None:
             connect(section)
     finally:
         made.close()
-    with pytest.raises(RunFailed, match="no scheduler of this cluster can be reached"):
+    with pytest.raises(RunFailed, match="no scheduler of this cluster can be reached") as raised:
         connect(section)
+    assert raised.value.why == "Connection refused"
+
+
+def test_a_cluster_is_found_by_the_record_beside_its_certificates(
+    tmp_path: Path, state: Path
+) -> None:
+    """As launchers have it: the address is not known when the experiment file is written."""
+    made = Cluster(tmp_path)
+    section = ClusterSection(certificates=str(made.folder), members=1)
+    try:
+        with pytest.raises(UsageError, match="no cluster is running"):
+            connect(section)
+        made.worker("one")
+        write_record(made.folder, made.address, [])
+        cluster = connect(section)
+        assert [member.name for member in cluster.members] == ["one"]
+        cluster.close()
+    finally:
+        made.close()
 
 
 def test_another_number_of_hosts_than_was_said(

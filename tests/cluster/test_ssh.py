@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab.cluster.commands import check
 from nfslab.cluster.settings import ClusterSection, connect
 from nfslab.errors import RunFailed
 
@@ -213,6 +214,11 @@ def test_a_host_without_nfslab_and_one_with_another(
     differs = refused(["alpha"], python=str(other))
     assert differs.what == "alpha has another nfslab"
     assert "nfslab '0.0.1' there" in differs.why
+    # It was reached: `check` says in what it differs, not that nobody is there.
+    (report,) = check(["alpha"], None, None, str(other))
+    assert not report.ok
+    assert report.as_json()["reachable"]
+    assert report.as_json()["same"] == {"nfslab": False, "core": False}
 
 
 FAILS_ON_BETA = """#!/bin/sh

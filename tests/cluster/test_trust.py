@@ -120,8 +120,9 @@ def test_we_speak_to_no_stranger_either(loop: Loop, authority: Authority) -> Non
         comm.abort()
 
     hostile = Hostile(Authority.new().papers("scheduler"), act)
-    with pytest.raises(RunFailed, match="no scheduler of this cluster can be reached"):
+    with pytest.raises(RunFailed, match="no scheduler of this cluster can be reached") as raised:
         loop.call(dial(hostile.address, "scheduler", authority.papers("prime")))
+    assert "no certificate of this cluster" in raised.value.why
     hostile.close()
     for address in ("tcp://127.0.0.1:1", "127.0.0.1:1", "tls://nowhere"):
         with pytest.raises(UsageError, match="no address of a cluster"):

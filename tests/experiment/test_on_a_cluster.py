@@ -115,8 +115,9 @@ def test_a_machine_that_is_not_there_is_said_before_anything_runs(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     path = file(tmp_path, of(cluster), '["load1", "load9"]')
-    with pytest.raises(UsageError, match="'load9' is no host of the cluster"):
+    with pytest.raises(UsageError, match="'load9' is no host of the cluster") as raised:
         run(path)
+    assert "nfslab cluster check" in raised.value.fix
 
 
 @pytest.mark.parametrize(
@@ -127,15 +128,16 @@ def test_a_machine_that_is_not_there_is_said_before_anything_runs(
         ("hosts = []", "1", "no host"),
         ('hosts = ["load1", "load1"]', "1", "load1"),
         ("", "1", "either hosts"),
-        ('hosts = ["load1", "a"]\n[server]\nname = "a"', "2", "2 hosts are asked for"),
+        ('hosts = ["load1", "a"]\n[server]\nname = "a"', "2", "has 1 beside that of the server"),
         ('hosts = ["load1", "a"]\n[server]\nname = "b"', "1", "'b' is no host of the cluster"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once(
     section: str, hosts: str, words: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=words) as raised:
         read_experiment(file(tmp_path, section, hosts))
+    assert "there is no section" not in str(raised.value), "one fault is told once"
 
 
 def test_client_hosts_of_a_cluster_need_one(tmp_path: Path) -> None:

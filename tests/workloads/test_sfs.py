@@ -10,8 +10,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from nfslab.cli import sfs
-from nfslab.errors import RunFailed
+from nfslab.errors import RunFailed, UsageError
 from nfslab.evidence.offered_load.operations import read_run, together
+from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
+from nfslab.experiment.preflight import Obstacle, preflight
+from nfslab.experiment.reading import read_experiment
 from nfslab.mounts.none import NfsExport
 from nfslab.offered.plans import Mounted
 from nfslab.targets.base import Place
@@ -253,6 +256,36 @@ def test_metrics_have_what_arrived_of_an_open_load() -> None:
     closed = {"plan": {"load": {"mode": "closed"}}}
     assert values(arrivals=291, answered=90_000, **closed) == (1.0, None)
     assert values(arrivals=291, answered=291, **closed) == (0.0, None)
+
+
+def test_a_mounted_target_is_refused_before_anything_runs(scratch: Path) -> None:
+    """Not by the run alone: a plan that says that all can run is believed."""
+    text = (
+        '[experiment]\nname = "mounted"\nrepetitions = 1\n'
+        f'[targets.share]\nkind = "nfs"\nclient = "CLIENT"\ndirectory = "{scratch}"\n'
+        '[workload]\nkind = "sfs"\ndata = "share"\nload = 100\nfiles = 50\n'
+    )
+    found: dict[str, list[Obstacle]] = {}
+    for client in ("user", "none"):
+        path = scratch / f"sfs-{client}.toml"
+        path.write_text(text.replace("CLIENT", client))
+        blocked = preflight(read_experiment(path).points).blocked
+        found[client] = [one for _, all_of in blocked for one in all_of]
+    (obstacle,) = [one for one in found["user"] if "no export" in one.reason]
+    assert 'client = "none"' in obstacle.fix
+    assert not [one for one in found["none"] if "no export" in one.reason]
+
+
+def test_more_generator_processes_than_a_load_takes() -> None:
+    assert workload(outstanding=4096).check_hosts(2, 128).ok
+    refused = workload(outstanding=4096).check_hosts(3, 128)
+    assert "384" in refused.reason
+    assert "256" in refused.fix
+    with (
+        pytest.raises(UsageError, match="384 generator processes"),
+        LoadHosts.up(asked_hosts("3", namespaces=False, scheduler=None, certificates=None), 128),
+    ):
+        pass
 
 
 @pytest.mark.parametrize(

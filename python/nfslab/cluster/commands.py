@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from nfslab.cluster.record import (
 from nfslab.cluster.settings import members_of
 from nfslab.cluster.starting import (
     AllFailed,
+    AnotherNfslab,
     Running,
     begin_scheduler,
     checked_hosts,
@@ -55,12 +57,20 @@ def check(
         try:
             running = waited(start(hosts, place, python=python, stays=False, tolerant=True))
         except AllFailed as error:
-            return [HostReport(name, problem=error.failed[name]) for name in hosts]
+            return [_of_failed(name, error.failed[name]) for name in hosts]
         try:
             fit = {report.name: report for report in _of_running(running.address, place)}
         finally:
             running.end()
-    return [fit.get(name) or HostReport(name, problem=running.failed.get(name)) for name in hosts]
+    return [fit.get(name) or _of_failed(name, running.failed.get(name)) for name in hosts]
+
+
+def _of_failed(name: str, problem: NfslabError | None) -> HostReport:
+    """Of a host that is not in the cluster; one with another nfslab was reached."""
+    from nfslab.cluster.link import facts_of
+
+    facts = facts_of(json.dumps(problem.facts)) if isinstance(problem, AnotherNfslab) else {}
+    return HostReport(name, problem=problem, facts=facts)
 
 
 def _of_running(address: str, folder: Path, wanted: int | None = None) -> list[HostReport]:

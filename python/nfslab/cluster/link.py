@@ -53,11 +53,21 @@ async def dial(address: str, role: str, papers: Papers) -> PlainTLS:
     except (OSError, TimeoutError, ValueError) as error:
         raise RunFailed(
             f"no {role} of this cluster can be reached at {address}",
-            why=one_line(error) or f"no answer within {CONNECT_S:g} s",
+            why=_not_reached(error),
             fix="see that it runs there, that no firewall is between, and that it has this "
             "cluster's certificates (a scheduler that others started is not ours)",
         ) from error
     return comm
+
+
+def _not_reached(error: Exception) -> str:
+    """Why nobody could be dialled; Dask wraps it in words of its own (objects, its settings)."""
+    cause = error.__cause__
+    if isinstance(cause, ssl.SSLError):
+        return f"who answers there has no certificate of this cluster ({cause.reason or cause})"
+    if isinstance(cause, OSError):
+        return cause.strerror or one_line(cause)
+    return one_line(error) or f"no answer within {CONNECT_S:g} s"
 
 
 async def members_at(scheduler: str, papers: Papers) -> list[tuple[str, str]]:

@@ -4,7 +4,8 @@
 hosts = ["load1", "load2", "root@load3"]     # over ssh: started for the experiment, then stopped
 
 [cluster]
-scheduler = "tls://prime:8786"               # one that runs: Slurm, Kubernetes, MPI started it
+certificates = "/shared/certificates"        # one that runs, of `nfslab cluster start --dir`
+scheduler = "tls://prime:8786"               # or one whose scheduler something else started
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from nfslab.cluster.base import Some
 from nfslab.cluster.loop import waited
 from nfslab.cluster.needed import require
-from nfslab.cluster.record import default_folder
+from nfslab.cluster.record import default_folder, running_address
 from nfslab.cluster.starting import checked_hosts, start
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.journal import state_folder
@@ -46,23 +47,25 @@ class ClusterSection(BaseModel):
     hosts: list[str] | None = None
     """Over ssh; each is "host" or "user@host"."""
     scheduler: str | None = None
-    """Of a cluster that runs already."""
+    """Of a cluster that runs already; default: that of which `certificates` has the record."""
     certificates: str | None = None
-    """Its folder of certificates, with `scheduler`; default: that of `nfslab cluster start`."""
+    """Its folder of certificates; default, with `scheduler`: that of `nfslab cluster start`."""
     members: int | None = Field(default=None, ge=1)
-    """With `scheduler`: so many hosts; they are waited for, and no other number will do."""
+    """Of a cluster that runs: so many hosts; they are waited for, and no other number will do."""
     python: str = ""
     """nfslab's Python on the hosts; default: the same path as here."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
-        if (self.hosts is None) == (self.scheduler is None):
-            raise ValueError('either hosts = ["load1", ...] or scheduler = "tls://HOST:PORT"')
-        if self.scheduler is None and self.certificates is not None:
-            raise ValueError("certificates are those of a scheduler that runs: name it, too")
-        if self.scheduler is None and self.members is not None:
-            raise ValueError("members counts those of a scheduler that runs: name it, too")
-        if self.scheduler is not None and self.python:
+        runs = self.scheduler is not None or self.certificates is not None
+        if (self.hosts is None) != runs:
+            raise ValueError(
+                'either hosts = ["load1", ...], or of a cluster that runs '
+                'scheduler = "tls://HOST:PORT" or certificates = "DIR"'
+            )
+        if not runs and self.members is not None:
+            raise ValueError("members counts those of a cluster that runs: name it, too")
+        if runs and self.python:
             raise ValueError("python is for hosts that are reached over ssh")
         if self.hosts is not None:
             try:
@@ -78,7 +81,7 @@ class ClusterSection(BaseModel):
         """
         if self.hosts is None:
             if self.members is not None and isinstance(hosts, int):
-                _require_so_many(hosts, self.members - len(apart))
+                _require_so_many(hosts, self.members - len(apart), apart)
             return hosts if isinstance(hosts, list) else []
         if strange := [name for name in apart if name not in self.hosts]:
             raise self._strange(strange[0])
@@ -99,14 +102,15 @@ class ClusterSection(BaseModel):
 def _first(wanted: int, names: Sequence[str], apart: Sequence[str]) -> list[str]:
     """The first so many of those that are not `apart`; UsageError."""
     free = [name for name in names if name not in apart]
-    _require_so_many(wanted, len(free))
+    _require_so_many(wanted, len(free), apart)
     return free[:wanted]
 
 
-def _require_so_many(asked: int, there: int) -> None:
+def _require_so_many(asked: int, there: int, apart: Sequence[str]) -> None:
     if asked > there:
+        beside = f" beside that of the server, {apart[0]}" if apart else ""
         raise UsageError(
-            f"{asked} hosts are asked for, the cluster has {there}",
+            f"{asked} hosts are asked for, the cluster has {there}{beside}",
             fix="ask for fewer, or add hosts",
         )
 
@@ -115,9 +119,9 @@ def connect(section: ClusterSection) -> ClusterThere:
     """The cluster, with all its members greeted; RunFailed, UsageError before anything is run."""
     require()
     if section.hosts is None:
-        assert section.scheduler is not None
         folder = Path(section.certificates) if section.certificates else default_folder()
-        return joined(section.scheduler, folder, wanted=section.members)
+        address = running_address(folder, section.scheduler)
+        return joined(address, folder, wanted=section.members)
     resources = Resources("cluster of an experiment")
     try:
         folder = resources.make_directory(state_folder() / resources.name).path

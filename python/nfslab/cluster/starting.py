@@ -69,6 +69,17 @@ class Running:
         forget(self.folder)
 
 
+class AnotherNfslab(RunFailed):
+    """A host answers, and has another state of nfslab."""
+
+    def __init__(self, name: str, facts: dict[str, Any], differs: str) -> None:
+        super().__init__(
+            f"{name} has another nfslab", why=differs,
+            fix="bring the same state of nfslab to all hosts, and build it on each",
+        )  # fmt: skip
+        self.facts = facts
+
+
 class AllFailed(RunFailed):
     """No host could be had."""
 
@@ -166,10 +177,7 @@ async def _same(host: SshHost, python: str) -> None:
     """It has this nfslab; RunFailed."""
     there = await host.ask(python, ["facts"])
     if differs := difference(facts_here(), there):
-        raise RunFailed(
-            f"{host.name} has another nfslab", why=differs,
-            fix="bring the same state of nfslab to all hosts, and build it on each",
-        )  # fmt: skip
+        raise AnotherNfslab(host.name, there, differs)
     if not there.get("engine"):
         raise RunFailed(
             f"{host.name} lacks what several machines need",

@@ -27,6 +27,7 @@ from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.sections import CLUSTER, Client, Server
 from nfslab.machine.resources import Resources
 from nfslab.offered.hosts import Handed, joined, moved
+from nfslab.offered.plans import PARTS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +92,11 @@ class LoadHosts:
     @contextlib.contextmanager
     def up(cls, asked: AskedHosts, processes: int) -> Iterator[LoadHosts]:
         """With so many generator processes on each, until the block ends; RunFailed, UsageError."""
+        if (of := len(asked.client.host_names) * processes) > PARTS_MAX:
+            raise UsageError(
+                f"{of:,} generator processes", why=f"{PARTS_MAX} make one load at most",
+                fix="give fewer --hosts or --generators",
+            )  # fmt: skip
         usable = KINDS[asked.client.host].available(asked)
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)

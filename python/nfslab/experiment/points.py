@@ -157,6 +157,8 @@ class PointReader:
         if client.host != CLUSTER:
             return True
         if cluster is None:
+            if CLUSTER in self.source.tree:
+                return False  # there is one, and what is wrong with it was told
             fix = 'write [cluster] hosts = ["load1", ...], or scheduler = "tls://HOST:PORT"'
             self.problems.add(("client", "host"), "there is no section [cluster]", fix)
             return False

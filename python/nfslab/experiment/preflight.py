@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from nfslab.experiment.setup import CollectorSetup, Point, Setup, TargetSetup
 
 MAX_REASONS_SHOWN = 20
+OTHER_MACHINES = f"client hosts ({CLUSTER})"
+"""A part: the machines of `[cluster]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +119,16 @@ def require_runnable(result: Preflight, *, skip: bool) -> list[Point]:
             if not result.runnable
             else f"{len(result.blocked)} of {total} points cannot run here; nothing was run",
             why="\n       ".join(reasons),
-            fix="mend that (`nfslab doctor` knows more)"
+            fix=f"mend that ({_knows_more(result.obstacles())} knows more)"
             + (", or leave these points out with --skip-unavailable" if result.runnable else ""),
         )
     return result.runnable
+
+
+def _knows_more(obstacles: Sequence[tuple[Obstacle, int]]) -> str:
+    """The command that says most of them: of other machines the doctor here knows nothing."""
+    others = any(obstacle.part == OTHER_MACHINES for obstacle, _ in obstacles)
+    return "`nfslab cluster check`" if others else "`nfslab doctor`"
 
 
 def require_here(point: Point) -> None:
@@ -182,6 +190,12 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
             workload.parameters.model_dump_json(),
             lambda: workload.make().check(),
         )
+    others = [name for name, one in setup.used_targets().items() if not one.make().is_export()]
+    ask(
+        f"targets of workload {workload.kind}",
+        tuple(others),
+        lambda: workload.make().check_exports(others),
+    )
     host = setup.client.host
     if setup.client.hosts is not None:
         named = f"{setup.client} {setup.server} {setup.cluster}"

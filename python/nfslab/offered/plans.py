@@ -22,6 +22,8 @@ OWN_OPTIONS: Final = re.compile(
 _SOURCE: Final = re.compile(r"(\[[^\]]+\]|[^:/]+):(/.*)")
 OUTSTANDING: Final = 1024
 """Open load: operations under way at once, unless said otherwise."""
+PARTS_MAX: Final = 256
+"""Generator processes of one load (MAX_THREADS of crates/load)."""
 
 
 @dataclass(frozen=True, slots=True)

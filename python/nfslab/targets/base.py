@@ -120,6 +120,10 @@ class Target(ABC):
         """Add what workload and collectors may use while the place is up."""
         return
 
+    def is_export(self) -> bool:
+        """Is it an NFS export that is not mounted, for a workload that speaks NFS itself?"""
+        return False
+
     def for_others(self) -> bool:
         """It is to serve other hosts, which use its files; called before `up`.
 

@@ -204,6 +204,10 @@ class NfsTarget(Target):
         """What its server and its mount need."""
         return tuple(word for part in self.parameters.parts(self.name) for word in part.needs)
 
+    def is_export(self) -> bool:
+        """Nothing mounts it."""
+        return self.parameters.client == "none"
+
     def for_others(self) -> bool:
         """A server of the run is started here, and mounted by them."""
         server, _ = self.parameters.parts(self.name)

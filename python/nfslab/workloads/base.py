@@ -205,6 +205,10 @@ class Workload(ABC):
         """Can it run with these parameters? Called before the first run."""
         return self.available()
 
+    def check_exports(self, others: Sequence[str]) -> Availability:
+        """Can it use targets of which these are no exports, or are mounted?"""
+        return Availability(True)
+
     def check_host(self, kind: str) -> Availability:
         """Can its client run on this kind of host? Called before the first run."""
         return Availability(True)

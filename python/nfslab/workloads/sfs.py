@@ -29,6 +29,7 @@ from pydantic import Field, model_validator
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability
 from nfslab.machine.emulation import is_emulated
+from nfslab.offered.plans import PARTS_MAX
 from nfslab.quantities import Duration, Size
 from nfslab.results import emulation
 from nfslab.results.records import LoadShape
@@ -221,6 +222,17 @@ class SfsWorkload(OwnCommand):
         """Generator processes of this host go; the command has ended."""
         self._running.close()
 
+    def check_exports(self, others: Sequence[str]) -> Availability:
+        """It is the client itself."""
+        if not others:
+            return Availability(True)
+        return Availability(
+            False,
+            f"target {others[0]!r} is no export that the workload could load: the workload sfs "
+            "speaks NFS itself, it needs no mount",
+            f'[targets.{others[0]}] kind = "nfs", client = "none"',
+        )
+
     def check_hosts(self, hosts: int, processes: int) -> Availability:
         """Each generator process needs a part of the load."""
         p, of = self.parameters, hosts * processes
@@ -230,6 +242,11 @@ class SfsWorkload(OwnCommand):
                 "workload.generators are the generator processes of a load from one host",
                 "say client.processes instead: those on each of the client hosts",
             )
+        if of > PARTS_MAX:
+            return Availability(
+                False, f"{hosts} client hosts with {processes} processes are {of:,} processes",
+                f"ask for fewer hosts or processes: {PARTS_MAX:,} make one load at most",
+            )  # fmt: skip
         at_once = p.outstanding if p.mode == "open" else p.clients * p.processes
         if at_once < of * p.threads:
             return Availability(
@@ -332,13 +349,9 @@ class SfsWorkload(OwnCommand):
         """Of all mounts; RunFailed where a target is none."""
         exports = context.services.nfs_exports
         targets = [context.places[role].target for role in self.mounts()]
-        for target in targets:
-            if target not in exports:
-                raise RunFailed(
-                    f"target {target!r} is no export that the workload could load",
-                    why="the workload sfs speaks NFS itself, it needs no mount",
-                    fix=f'[targets.{target}] kind = "nfs", client = "none"',
-                )
+        usable = self.check_exports([target for target in targets if target not in exports])
+        if not usable.ok:
+            raise RunFailed(usable.reason, fix=usable.fix)
         return [exports[target] for target in targets]
 
     def _point(self, context: RunContext) -> Point:
