@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from nfslab.errors import UsageError
+from nfslab.experiment.explain import validate
 from nfslab.experiment.problems import InvalidExperiment
 from nfslab.experiment.reading import read_experiment
+from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -365,3 +367,28 @@ def test_axis_records_hold_what_was_written_and_what_was_understood(
     assert (size.model_extra or {})["scale"] == "linear"
     assert zipped.levels == [" / one", "defect / two"]
     assert zipped.parameters == ["workload.fail", "workload.log"]
+
+
+def test_an_empty_axis_says_what_to_do(experiment_file: Write) -> None:
+    path = experiment_file(("values = [1, 2, 4]", "values = []"))
+    ((key, fix),) = problems_of(path).items()
+    assert "at least 1 entry" in key
+    assert "an axis" in fix
+
+
+def test_an_example_is_one_that_the_parameter_takes() -> None:
+    """`argv = [1, 2]` was offered for a list of texts, and would have been the next mistake."""
+
+    class Words(BaseModel):
+        words: list[str]
+        more: tuple[str, ...] = ()
+        numbers: list[int] = []
+
+    told: dict[str, str] = {}
+    given = {"more": "dd", "numbers": "1"}
+    assert validate(Words, given, lambda path, _what, fix: told.update({path[-1]: fix})) is None
+    assert told == {
+        "words": 'add: words = ["..."]',
+        "more": 'for example: more = ["..."]',
+        "numbers": "for example: numbers = [1, 2]",
+    }

@@ -25,6 +25,7 @@ M = TypeVar("M", bound=BaseModel)
 
 MAX_SHOWN_CHARACTERS = 60
 
+LIST_OF_TEXTS = '["..."]'
 _TYPES: dict[str, tuple[str, str]] = {
     "string": ("a text", '"..."'),
     "int": ("a whole number", "8"),
@@ -87,12 +88,16 @@ def in_words(
     if kind == "less_than":
         return f"{name} = {value} is too large", f"less than {context['lt']:g}"
     if kind == "too_short":
-        return f"{name} needs at least {context['min_length']} entries", ""
+        least = context["min_length"]
+        said = f"{name} needs at least {least} {'entry' if least == 1 else 'entries'}"
+        return said, "write them, or remove what they are for (an axis: the whole of it)"
     if kind == "too_long":
         return f"{name} may have at most {context['max_length']} entries", ""
     stem = kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float")
     if stem in _TYPES and stem != kind:
         words, instance = _TYPES[stem]
+        if example(model, path) == LIST_OF_TEXTS:
+            instance = LIST_OF_TEXTS
         return f"{name} = {value} is not {words}", f"for example: {path[-1]} = {instance}"
     return f"{name} = {value}: {details['msg'][:1].lower()}{details['msg'][1:]}", ""
 
@@ -138,6 +143,8 @@ def example(model: type[BaseModel], path: tuple[Any, ...]) -> str:
         return json.dumps(get_args(annotation)[0])
     if annotation is None:
         return "..."
+    if get_origin(annotation) in (list, tuple) and get_args(annotation)[0] is str:
+        return LIST_OF_TEXTS
     kind = getattr(get_origin(annotation) or annotation, "__name__", "").lower()
     names = {"str": "string", "posixpath": "path", "path": "path"}
     return _TYPES.get(names.get(kind, kind), ("", "..."))[1]

@@ -169,7 +169,11 @@ def _labels(
         return None
     for level, values in enumerate(raw):
         if values in raw[:level]:
-            problems.add((*where, "values", level), f"{shown(list(values))} stands twice")
+            problems.add(
+                (*where, "values", level),
+                f"{shown(list(values))} stands twice",
+                "name each value once; repetitions are experiment.repetitions",
+            )
     if section.labels is not None:
         if len(section.labels) != len(raw):
             problems.add(

@@ -152,6 +152,10 @@ def test_a_server_that_answers_nothing_right_is_a_failed_run(
     with serving(documents, "bad_status", one_in=1) as address, pytest.raises(RunFailed) as caught:
         run_web(scratch, server=address, **ASKED)
     assert "bad_status" in caught.value.why
+    assert "with 500" in caught.value.why
+    # Its log is not among ours, and more time would not help.
+    assert address in caught.value.fix
+    assert "longer" not in caught.value.fix
 
 
 def test_nobody_listens(scratch: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.errors import RunFailed
 from nfslab.results.records import CheckRecord
 from nfslab.statistics.proportions import drawn_by_chance
+from nfslab.workloads.web.outcome import errors_said, log_of
 from nfslab.workloads.web.search import failed_share
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ def generator(report: dict[str, Any]) -> CheckRecord:
 def answers(report: dict[str, Any], p: WebParameters) -> CheckRecord:
     """Were replies what they have to be?"""
     requests, share = report["requests"], failed_share(report)
-    kinds = [f"{count:,} {kind}" for kind, count in report["errors"].items()]
-    codes = [f"{count:,} with {code}" for code, count in report["statuses"].items()]
-    said = ", ".join(kinds) + (f" ({', '.join(codes)})" if codes else "")
+    said = errors_said(report)
     values = {
         "errors": report["errors"],
         "failed_share": share,
@@ -56,8 +55,7 @@ def answers(report: dict[str, Any], p: WebParameters) -> CheckRecord:
     }
     if share > p.errors_max:
         message = (
-            f"{share:.3%} of the requests failed (allowed: {p.errors_max:.3%}): {said}; see the "
-            "server's log in the run's logs"
+            f"{share:.3%} of the requests failed (allowed: {p.errors_max:.3%}): {said}; {log_of(p)}"
         )
         return CheckRecord(name="answers", verdict="violation", message=message, values=values)
     lost = requests["skipped"] / max(1, requests["planned"])

@@ -34,17 +34,31 @@ PRIMARY: Final = {
 }
 
 
+def errors_said(report: dict[str, Any]) -> str:
+    """How many requests failed, by kind, and with which status; empty: none did."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in report["errors"].items())
+    codes = ", ".join(f"{count:,} with {code}" for code, count in report["statuses"].items())
+    return f"{kinds} ({codes})" if codes else kinds
+
+
+def log_of(p: WebParameters) -> str:
+    """Where to read what the server said."""
+    if p.is_external:
+        return f"see the log of {p.server}, and that it has these documents (docs/web.md)"
+    return "see the server's log in the run's logs"
+
+
 def metrics(
     report: dict[str, Any], p: WebParameters, found: Found, server_s: float | None
 ) -> dict[str, Metric]:
     """The numbers of the timed part. RunFailed where nothing was done in it."""
     requests, figures = report["requests"], report["all"]
     if not requests["done"]:
-        errors = ", ".join(f"{count:,} x {kind}" for kind, count in report["errors"].items())
+        errors = errors_said(report)
         raise RunFailed(
             "no request got its reply in the timed part",
             why=errors or "the server sent nothing whole",
-            fix="see the server's log in the run's logs; fewer connections, or a longer duration",
+            fix=log_of(p) + ("" if errors else "; fewer connections, or a longer duration"),
         )
     seconds = (report["window_end_ns"] - report["window_start_ns"]) / 1e9
     made: dict[str, Metric] = {}

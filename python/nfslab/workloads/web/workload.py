@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import resource
 import shutil
 from pathlib import Path
@@ -123,13 +122,15 @@ class WebWorkload(Workload):
         needed = open_files(p) if not p.is_external else p.most_connections + 64
         _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         # nginx and its workers run as an ordinary user.
-        may_raise = os.geteuid() == 0 and p.server != "nginx"
-        if hard == resource.RLIM_INFINITY or needed <= hard or may_raise:
+        if hard == resource.RLIM_INFINITY or needed <= hard:
             return Availability(True)
+        if p.server != "nginx" and _hard_limit_can_be(needed):
+            return Availability(True)
+        fewer = "connections_max" if p.load == "connections" else "connections"
         return Availability(
             False,
             f"{p.most_connections:,} connections need {needed:,} open files, the limit is {hard:,}",
-            f"ulimit -Hn {needed} as root, or fewer connections (connections_max)",
+            f"ulimit -Hn {needed} as root, or fewer connections (workload.{fewer})",
         )
 
     def check_hosts(self, hosts: int, processes: int) -> Availability:
@@ -421,3 +422,14 @@ class WebWorkload(Workload):
         serving, self._serving = self._serving, None
         if serving is not None:
             serving.stop()
+
+
+def _hard_limit_can_be(open_files: int) -> bool:
+    """Can it be raised to so many? Tried: a root in a container may lack the capability."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before[0], open_files))
+    except (ValueError, OSError):
+        return False
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    return True
