@@ -89,6 +89,16 @@ def test_the_text(
     snapshot(name, said.out)
 
 
+def test_a_capture_that_is_cut_short_is_not_whole(
+    plain: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = plain.read_bytes()
+    for content, said in [(whole, "lacks nothing"), (whole[:-5], "within a packet")]:
+        plain.write_bytes(content)
+        shown = nfslab(capsys, "trace", str(plain))
+        assert (shown.code, said in shown.out.splitlines()[1]) == (0, True)
+
+
 def test_the_report_names_the_planted_stalls(capsys: pytest.CaptureFixture[str]) -> None:
     said = nfslab(capsys, "trace", STALLS)
     assert (said.code, said.err) == (0, "")

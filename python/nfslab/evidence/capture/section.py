@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nfslab.captures import causes
+from nfslab.captures import anomalies, causes
 from nfslab.display import numbers
 from nfslab.display.sections import Section
 from nfslab.display.terminal import date
@@ -126,11 +126,11 @@ def summary(capture: CaptureAnalysis) -> list[str]:
         f"{numbers.quantity(capture.duration_ns, 'ns')}{begun}"
     )
     lost = content["lost"]
-    gone = (
-        "the snapshot length cut fronts of messages away"
-        if causes.fronts_cut(capture)
-        else "the capture lacks nothing"
-    )
+    gone = "the capture lacks nothing"
+    if causes.fronts_cut(capture):
+        gone = "the snapshot length cut fronts of messages away"
+    elif losses := [it for it in anomalies.counted(content) if it.meaning.weight == "loss"]:
+        gone = f"the capture is not whole: {anomalies.sentence(losses[0])}"
     if causes.has_loss(capture):
         gaps_said = f"{lost['gaps']:,} gap{'' if lost['gaps'] == 1 else 's'}"
         gone = f"the capture lacks {numbers.quantity(lost['bytes'], 'B')} in {gaps_said}"
