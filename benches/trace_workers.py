@@ -1,8 +1,10 @@
-"""`nfslab trace --quick --workers N` beside one process: one capture in several files.
+"""`nfslab trace --workers N` beside one process: one capture in several files.
 
     python benches/trace_workers.py --dir /var/tmp --repetitions 5
     python benches/trace_workers.py --workers 2 --files 4 --size 6G
     python benches/trace_workers.py --by client
+    python benches/trace_workers.py --all --files 1
+    python benches/trace_workers.py --all --calls
 
 A capture (`small` of capture_generator.py) is cut into files of one size, plain and compressed
 with gzip -1. One process on one processor, one process, and N processes take turns on the same
@@ -10,6 +12,10 @@ files from the page cache, in a new random order in each repetition. That all pr
 checked. One process has two threads (reading and decompressing, analysing): with a second processor
 it is faster already. The aim is that two processes on two free processors take at most 1 / 1.7 of
 what one takes on one of them, by the shortest of the repetitions.
+
+Without options the files are read side by side (--quick). With --all all tables are made, with
+--calls the rows of the calls as well: tables are shared out, of plain files alone, since each
+process would have to decompress all. For those there is no aim.
 """
 
 from __future__ import annotations
@@ -82,7 +88,9 @@ def told(cost: Cost) -> str:
 def measure(paths: list[Path], options: argparse.Namespace, folder: Path) -> dict[str, list[Cost]]:
     """Costs by who read."""
     by = [f"--by={what}" for what in options.by]
-    ours = (sys.executable, "-m", "nfslab", "trace", "--quick", *by, "--json", "--workers")
+    what = [] if options.all else ["--quick", *by]
+    rows = ["--calls", str(folder / "calls.parquet")] if options.calls else []
+    ours = (sys.executable, "-m", "nfslab", "trace", *what, *rows, "--json", "--workers")
     ways = {"1 on 1 processor": 1, "1": 1, f"{options.workers}": options.workers}
     costs: dict[str, list[Cost]] = {way: [] for way in ways}
     order = random.Random(SEED)
@@ -107,6 +115,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--by", action="append", default=[], help="as nfslab trace --by")
+    parser.add_argument("--all", action="store_true", help="all tables, shared out")
+    parser.add_argument("--calls", action="store_true", help="with --all: rows of calls, too")
     parser.add_argument("--small", action="store_true", help="does it work: no figure is judged")
     options = parser.parse_args()
     if options.small:
@@ -117,19 +127,24 @@ def main() -> int:
         folder = Path(name)
         generate("small", size, folder / "whole.pcap")
         plain = cut(folder / "whole.pcap", options.files)
-        with ProcessPoolExecutor(2) as pool:
-            packed = list(pool.map(compressed, plain))
-        print("| files | processes | wall s, shortest | CPU s, least | times one |")
-        print("|---|---:|---:|---:|---:|")
-        for kind, paths in (("plain", plain), ("gzip", packed)):
+        kinds = {"plain": plain}
+        if not options.all:
+            with ProcessPoolExecutor(2) as pool:
+                kinds["gzip"] = list(pool.map(compressed, plain))
+        print("| files | processes | wall s, shortest | CPU s, least | times one on one processor "
+              "| times one |")  # fmt: skip
+        print("|---|---:|---:|---:|---:|---:|")
+        for kind, paths in kinds.items():
             costs = measure(paths, options, folder)
-            alone = min(cost.wall_s for cost in costs["1 on 1 processor"])
+            alone, one = (
+                min(cost.wall_s for cost in costs[it]) for it in ("1 on 1 processor", "1")
+            )
             for workers, some in costs.items():
                 wall_s, cpu_s = (min(getattr(it, n) for it in some) for n in ("wall_s", "cpu_s"))
                 times[f"{kind}, {workers}"] = alone / wall_s
                 print(f"| {len(paths)} {kind} | {workers} | {wall_s:.2f} | {cpu_s:.2f} "
-                      f"| {alone / wall_s:.2f} |", flush=True)  # fmt: skip
-    if options.small or options.workers != 2:
+                      f"| {alone / wall_s:.2f} | {one / wall_s:.2f} |", flush=True)  # fmt: skip
+    if options.small or options.all or options.workers != 2:
         return 0
     reached = [times[f"{kind}, 2"] for kind in ("plain", "gzip")]
     print(f"\nplain {reached[0]:.2f}, gzip {reached[1]:.2f} times one on one processor; aim: {AIM}")

@@ -188,7 +188,7 @@ fn lenses(data: &[u8]) -> Vec<String> {
     match usize::from(data.last().copied().unwrap_or(0)) % (2 * LENSES.len() + 2) {
         0 | 1 => Vec::new(),
         number => {
-            let (name, _) = LENSES.get(number - 2).unwrap_or(&LENSES[0]);
+            let (name, ..) = LENSES.get(number - 2).unwrap_or(&LENSES[0]);
             vec![(*name).to_owned()]
         }
     }

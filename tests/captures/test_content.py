@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import tarfile
 from collections.abc import Iterator
@@ -12,17 +11,17 @@ from typing import Any
 import pytest
 import typing_extensions
 from nfslab.captures.analysis import Asked, CaptureAnalysis, nothing, read_captures
+from nfslab.captures.declared import declared, trace_content
 from nfslab.evidence.capture.collector import LENSES
 from nfslab.evidence.capture.stored import stored_analysis
 from nfslab.storage.file_classes import read_file_classes
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from tests.evidence.made_captures import analysis_of, density_section, gap, make_calls
 from tests.trace.generator.files import Format, encode, write
 from tests.trace.scenes import everything
 from tests.trace.simulation.planted import scenario
 
-STUB = Path(__file__).parents[2] / "python" / "nfslab" / "_core.pyi"
 BEFORE = Path(__file__).parents[1] / "before"
 CAPTURES = sorted(Path(__file__).parent.glob("**/*.pcap.*"))
 MANY_CALLS_ONLY = {
@@ -36,27 +35,8 @@ BEYOND_LIMITS_ONLY = {"other"}
 """Of more clients or users than are listed."""
 
 
-def declared() -> dict[str, Any]:
-    """The typed dictionaries of the stub, which refuse what they do not name."""
-    tree = ast.parse(STUB.read_text())
-    names = vars(typing_extensions) | {"type_check_only": lambda kind: kind}
-    wanted = [
-        node
-        for node in tree.body
-        if (isinstance(node, ast.AnnAssign) and node.value)
-        or (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call))
-        or (isinstance(node, ast.ClassDef) and "type_check_only" in ast.unparse(node))
-    ]
-    code = compile(ast.Module(wanted, []), str(STUB), "exec", dont_inherit=True)
-    exec(code, names)
-    found = {n: kind for n, kind in names.items() if typing_extensions.is_typeddict(kind)}
-    for kind in found.values():
-        kind.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)
-    return found
-
-
 DECLARED = declared()
-CONTENT = TypeAdapter(DECLARED["TraceContent"])
+CONTENT = trace_content()
 
 
 def reachable(kind: Any, found: set[Any]) -> set[Any]:

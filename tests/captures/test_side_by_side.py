@@ -265,8 +265,8 @@ def test_what_does_not_settle_is_read_in_a_row(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((), "only the table per operation"),
-        (("--quick", "--by", "file"), "only the table per operation"),
+        (("--quick", "--by", "file"), "one table is asked for"),
+        (("--quick", "--by", "client", "--to", "5000"), "--from and --to"),
         (("--quick", "--from", "0"), "--from and --to"),
         (("--quick", "--calls", "calls.parquet"), "--calls"),
     ],

@@ -1,11 +1,15 @@
-//! Parts of a capture for Python: `read_part`, `join_parts`, `part_findings`, `capture_order`.
+//! What reading a capture by several processes needs: `capture_order`, `trace_lenses`; of its parts
+//! `read_part`, `join_parts`, `part_findings`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use trace::TraceError;
 use trace::analysis::Progress;
 use trace::analysis::parts::{Apart, Part, Task, read};
+use trace::lens::{LENSES, LensOptions};
 
 use crate::errors::core_error;
 use crate::trace::{progress_entry, text_of, to_python};
@@ -15,6 +19,21 @@ use crate::trace::{progress_entry, text_of, to_python};
 pub fn capture_order(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<(Vec<PathBuf>, u64)> {
     let found = py.detach(|| trace::source::in_order(files));
     found.map_err(|error| to_python(py, &error))
+}
+
+/// A lens's name, what it takes by itself, and what it shares with others.
+type LensCost = (&'static str, u32, BTreeMap<&'static str, u32>);
+
+/// Names of the lenses in their order, and what each takes beside the reading: milliseconds of CPU
+/// for a GB of small packets.
+#[pyfunction]
+pub fn trace_lenses(py: Python<'_>) -> PyResult<Vec<LensCost>> {
+    let all = LENSES.iter().map(|(name, make, cost_ms)| {
+        let lens = make(&LensOptions::default())?;
+        Ok((*name, *cost_ms, lens.interest().shared().collect()))
+    });
+    let all: Result<_, TraceError> = all.collect();
+    all.map_err(|error| to_python(py, &error))
 }
 
 /// Reads files in a row, and the beginning of the next one; `progress` is called now and then, and

@@ -40,6 +40,7 @@ struct Asked {
     file_classes: Vec<(String, String)>,
     columns: bool,
     window_ns: Option<(i64, i64)>,
+    one_thread: bool,
 }
 
 /// A running analysis, and what it said last.
@@ -73,6 +74,7 @@ impl Trace {
             },
             columns: asked.columns,
             window_ns: asked.window_ns,
+            one_thread: asked.one_thread,
         };
         let mut analysis = opened
             .and_then(|inputs| py.detach(|| Analysis::start(inputs, options)))

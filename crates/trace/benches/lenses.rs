@@ -117,7 +117,7 @@ fn load(version: &str, count: usize) -> Vec<Call> {
 }
 
 fn lens(name: &str) -> Option<Box<dyn Lens>> {
-    let (_, make) = LENSES.iter().find(|(known, _)| *known == name)?;
+    let (_, make, _) = LENSES.iter().find(|(known, ..)| *known == name)?;
     make(&LensOptions::default()).ok()
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Two threads: one reads and finds segments ([`crate::source`]), one does all the rest. The table
 //! by operation of a mapped file, with rows of the calls or without, is made by one: handing over
-//! would cost as much as it gains.
+//! would cost as much as it gains. So is all, where several processes keep the processors at work.
 //! Batches of columns go to the caller through a short channel, so that a slow writer slows the
 //! reader and memory stays flat.
 //!
@@ -46,6 +46,9 @@ pub struct Options {
     /// Only calls first sent within this time, nanoseconds from the capture's first frame:
     /// a closer look. Matching and paths still see everything.
     pub window_ns: Option<(i64, i64)>,
+    /// One thread reads and does all the rest: for one of as many processes as there are
+    /// processors. Handing over costs 7 % of CPU.
+    pub one_thread: bool,
 }
 
 /// How far an analysis is.
@@ -116,7 +119,8 @@ impl Analysis {
             receiver
         });
         // Rows keep a second processor at work by themselves; all else has it read.
-        let blocks = match options.columns && !pass.has_lenses() && reader.is_mapped() {
+        let rows_alone = options.columns && !pass.has_lenses() && reader.is_mapped();
+        let blocks = match options.one_thread || rows_alone {
             true => Blocks::read_here(reader),
             false => spawn(reader)?,
         };

@@ -62,6 +62,8 @@ class Asked:
     """`calls` is a folder: a file for each capture."""
     columns: bool = False
     """The caller takes the rows of the calls itself."""
+    one_thread: bool = False
+    """Reading has no thread of its own: other processes keep the processors at work."""
 
     def options(self) -> str:
         """The core's options."""
@@ -71,6 +73,7 @@ class Asked:
                 "file_classes": [list(entry) for entry in self.file_classes],
                 "window_ns": self.window_ns,
                 "columns": self.columns or self.calls is not None,
+                "one_thread": self.one_thread,
             }
         )
 
@@ -144,14 +147,19 @@ def read_captures(
     sources: Sequence[Source],
     asked: Asked,
     progress: Callable[[TraceProgress], None] | None = None,
+    rest: Callable[[CaptureAnalysis], CaptureAnalysis] | None = None,
 ) -> CaptureAnalysis:
-    """Read captures as one, whole. Raises `UsageError`, `RunFailed`, and what a signal raises."""
+    """Read captures as one, whole. Raises `UsageError`, `RunFailed`, and what a signal raises.
+
+    `rest` makes the result of what was found here; if it raises, no calls are left behind.
+    """
     running = start(sources, asked)
     try:
         if asked.calls is None:
             wait_for(running, progress, piped=is_piped(sources))
-            return finish(running, sources)
-        return _with_calls(running, sources, asked, progress)
+            found = finish(running, sources)
+            return found if rest is None else rest(found)
+        return _with_calls(running, sources, asked, progress, rest)
     finally:
         running.stop()
 
@@ -161,6 +169,7 @@ def _with_calls(
     sources: Sequence[Source],
     asked: Asked,
     progress: Callable[[TraceProgress], None] | None,
+    rest: Callable[[CaptureAnalysis], CaptureAnalysis] | None,
 ) -> CaptureAnalysis:
     from nfslab.captures.writing import CallsWriter, PartsWriter
 
@@ -171,6 +180,7 @@ def _with_calls(
         writer.begin()
         wait_for(running, progress, piped=is_piped(sources))
         found = finish(running, sources)
+        found = found if rest is None else rest(found)
         writer.keep()
     except BaseException as error:
         running.stop()

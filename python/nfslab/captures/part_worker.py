@@ -1,11 +1,19 @@
 """Reads files of a capture for another process: `python -m nfslab.captures.part_worker`.
 
-    parent (`nfslab.machine.agent`)      this process
-    read: `files`, `next`,         ──>   the files in a row, and the beginning of the next
-          `lenses`
+    parent (`captures.pool`)             this process
+    read: `folder`, `files`,       ──>   the files in a row, and the beginning of the next
+          `next`, `lenses`
+    tables: `folder`, `files`,     ──>   all files in a row, as one process does
+          `options`
                                          between: progress: `state`
-                                         part: `part` (the core's JSON, as text), or error
+                                         done, or error
     ... as often as it is told
+
+    done, of read: `part` (the core's JSON, as text); of tables: `text` (the core's JSON), `blobs`
+    ("lens/name": numpy's element type and base64)
+
+Files are named as the user named them, from the `folder` where that was: what is wrong with one is
+told in the same words. Where that folder is not (on another host), by their whole paths.
 
 The parent's end of standard input is its life, as is that of standard output: what cannot be said
 ends it. A Ctrl-C is the parent's to obey.
@@ -13,22 +21,64 @@ ends it. A Ctrl-C is the parent's to obey.
 
 from __future__ import annotations
 
+import base64
+import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from nfslab.captures.analysis import wait_for
 from nfslab.machine.agent import Parent, ParentGone, error_content
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nfslab._core import TraceProgress
+
+    Tell = Callable[[TraceProgress], None]
 
 LINE_MAX = 8 << 20
 """Bytes of a command: 2000 names of files of the longest kind."""
 
 
+def files_of(told: dict[str, Any], names: list[str]) -> list[str]:
+    """How these are opened here."""
+    try:
+        os.chdir(told["folder"])
+    except OSError:
+        return [os.path.abspath(os.path.join(told["folder"], name)) for name in names]
+    return names
+
+
+def read(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
+    """A part of the capture; CoreError."""
+    from nfslab._core import read_part
+
+    following = [] if told["next"] is None else [told["next"]]
+    files = files_of(told, [*told["files"], *following])
+    count = len(told["files"])
+    own, behind = files[:count], files[count:]
+    part = read_part(own, behind[0] if behind else None, told["lenses"], progress)
+    return {"part": part.decode()}
+
+
+def tables(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
+    """Some tables of the whole capture; CoreError."""
+    from nfslab._core import Trace
+
+    running = Trace(list(files_of(told, told["files"])), told["options"])
+    try:
+        wait_for(running, progress)
+        text, blobs = running.finish()
+    finally:
+        running.stop()
+    packed = {name: (kind, base64.b64encode(it).decode()) for name, (kind, it) in blobs.items()}
+    return {"text": text, "blobs": packed}
+
+
 def work(parent: Parent) -> None:
     """One order after the other."""
-    from nfslab._core import CoreError, read_part
+    from nfslab._core import CoreError
 
     def progress(state: TraceProgress) -> None:
         parent.say("progress", state=state)
@@ -36,13 +86,14 @@ def work(parent: Parent) -> None:
             raise ParentGone
 
     while True:
-        told = parent.obey("read")
+        told = parent.obey("read", "tables")
+        do = read if told["do"] == "read" else tables
         try:
-            part = read_part(told["files"], told["next"], told["lenses"], progress)
+            done = do(told, progress)
         except CoreError as error:
             parent.say("error", **error_content(error))
         else:
-            parent.say("part", part=part.decode())
+            parent.say("done", **done)
 
 
 def main() -> int:

@@ -54,6 +54,7 @@ Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
+  nfslab trace --workers 4 --html nfs.html nfs.pcap
   nfslab trace --quick --by client --workers 8 day/*.pcap.gz
   nfslab trace --quick --cluster tls://prime:8786 --workers 16 /shared/day/*.pcap
   timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
@@ -126,11 +127,11 @@ def _class(text: str) -> tuple[str, str]:
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1), default=1, metavar="N",
-    help="With --quick: read files side by side, on N processes (of each host).",
+    help="Read by N processes (of each host): files side by side, or tables shared out.",
 )  # fmt: skip
 @click.option(
     "--cluster", metavar="ADDRESS",
-    help="With --quick: by hosts of this cluster, which see CAPTUREs at the same paths.",
+    help="By hosts of this cluster, which see CAPTUREs at the same paths (--calls: rows here).",
 )  # fmt: skip
 @click.option(
     "--certificates", type=click.Path(path_type=Path), metavar="DIR",
@@ -281,19 +282,20 @@ def _read(side: list[Source], asked: Asked, options: dict[str, Any]) -> CaptureA
 
     label = name_of(side[0])
     several = options["workers"] > 1 or options["cluster"] is not None
-    if several and (found := _side_by_side(side, asked, options, label)) is not None:
+    if several and (found := _by_several(side, asked, options, label)) is not None:
         return found
     with Progress(sys.stderr, quiet_s=QUIET_S, every_s=LINE_EVERY_S) as progress:
         return read_captures(side, asked, lambda state: _show(progress, label, state))
 
 
-def _side_by_side(
+def _by_several(
     side: list[Source], asked: Asked, options: dict[str, Any], label: str
 ) -> CaptureAnalysis | None:
-    """None, and a note, where the files have to be read in a row."""
-    from nfslab.captures.side_by_side import NotSideBySide, in_a_row_because, read_side_by_side
+    """None, and a note, where one process does it all."""
+    from nfslab.captures.shared_out import read_shared_out
+    from nfslab.captures.side_by_side import NotSideBySide, is_of_parts, read_side_by_side
 
-    why = in_a_row_because(side, asked)
+    why = _by_one_because(side, asked)
     notes: list[str] = []
     found = None
     if why is None:
@@ -305,7 +307,10 @@ def _side_by_side(
             ):
                 workers = options["workers"] * max(len(members), 1)
                 show = partial(_show, progress, label)
-                found = read_side_by_side(files, asked, workers, show, members, notes.append)
+                if is_of_parts(asked) and len(files) > 1:
+                    found = read_side_by_side(files, asked, workers, show, members, notes.append)
+                else:
+                    found = read_shared_out(files, asked, workers, show, members)
         except NotSideBySide as apart:
             why = str(apart)
     if why is not None:
@@ -313,6 +318,32 @@ def _side_by_side(
     for note in notes:
         click.echo(f"nfslab: note: {note}", err=True)
     return found
+
+
+def _by_one_because(side: Sequence[Source], asked: Asked) -> str | None:
+    """Why several processes are of no use; None if they are."""
+    from nfslab.captures.shared_out import is_compressed, tables
+    from nfslab.captures.side_by_side import is_of_parts
+
+    files = [source for source in side if not isinstance(source, tuple)]
+    if len(files) < len(side):
+        return "a stream is read by one process"
+    if not all(Path(file).is_file() for file in files):
+        return "not all are regular files"
+    if len(files) > 1 and is_of_parts(asked):
+        return None
+    if tables(asked) > 1:
+        with contextlib.suppress(OSError):  # It is told when it is read.
+            if any(map(is_compressed, files)):
+                return "each process would have to decompress all of it"
+        return None
+    if is_of_parts(asked):
+        return "there is one file"
+    if asked.calls is not None:
+        return "--calls needs them in a row, and no other table is asked for"
+    if asked.window_ns is not None:
+        return "--from and --to need them in a row, and one table is asked for"
+    return "one table is asked for that is not put together of files' parts"
 
 
 @contextlib.contextmanager

@@ -131,8 +131,8 @@ class Parent:
         self._lines = Lines(bytes_most)
         self._heard: list[bytes] = []
 
-    def obey(self, name: str) -> dict[str, Any]:
-        """Wait for the next command, which has to be this one; ParentGone, ValueError."""
+    def obey(self, *names: str) -> dict[str, Any]:
+        """Wait for the next command, which has to be one of these; ParentGone, ValueError."""
         while not self._heard:
             found = os.read(STDIN, READ_BYTES)
             if not found:
@@ -142,8 +142,8 @@ class Parent:
                     raise ParentGone
                 self._heard.append(line)
         said: dict[str, Any] = json.loads(self._heard.pop(0))
-        if said.get("do") != name:
-            raise ValueError(f"{said!r} instead of {name!r}")
+        if said.get("do") not in names:
+            raise ValueError(f"{said!r} instead of {' or '.join(names)}")
         return said
 
     def is_there(self) -> bool:

@@ -63,7 +63,7 @@ impl Dispatch {
     /// Makes the lenses that are asked for; errors of their options are told here.
     pub(super) fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
         for name in &options.lenses {
-            if !LENSES.iter().any(|(known, _)| known == name) {
+            if !LENSES.iter().any(|(known, ..)| known == name) {
                 return Err(TraceError::UnknownLens(name.clone()));
             }
         }
@@ -71,7 +71,7 @@ impl Dispatch {
             options.lenses.is_empty() || options.lenses.iter().any(|asked| asked == name)
         };
         let mut lenses = Vec::new();
-        for (name, make) in LENSES.iter().skip(1).filter(|(name, _)| wanted(name)) {
+        for (name, make, _) in LENSES.iter().skip(1).filter(|(name, ..)| wanted(name)) {
             let lens = make(&options.lens)?;
             let interest = lens.interest();
             lenses.push(Running {
@@ -157,7 +157,7 @@ impl Dispatch {
         if let Some(failure) = self.failed {
             return Err(failure);
         }
-        let first = LENSES.first().map(|(name, _)| *name).unwrap_or_default();
+        let first = LENSES.first().map(|(name, ..)| *name).unwrap_or_default();
         let mut sections = vec![(first.to_owned(), self.operations.finish(names, extent))];
         sections.extend(self.lenses.iter_mut().map(|running| {
             let section = running.lens.finish(names, extent);

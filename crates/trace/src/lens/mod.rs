@@ -45,6 +45,20 @@ pub struct Interest {
     pub files: bool,
 }
 
+impl Interest {
+    /// What lenses that want it pay for once, and roughly how much: milliseconds of CPU for a GB of
+    /// small packets.
+    pub fn shared(self) -> impl Iterator<Item = (&'static str, u32)> {
+        let parts = [
+            (self.files, ("files", 100)),
+            (self.messages || self.transport, ("messages", 260)),
+        ];
+        parts
+            .into_iter()
+            .filter_map(|(wanted, part)| wanted.then_some(part))
+    }
+}
+
 /// Numbers that are too many for JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blob {
@@ -136,14 +150,17 @@ pub struct LensOptions {
 /// It does not like its options.
 pub fn make(name: &str, options: &LensOptions) -> Result<Option<Box<dyn Lens>>, crate::TraceError> {
     let mut all = LENSES.iter();
-    let found = all.find(|(known, _)| *known == name);
-    found.map(|(_, make)| make(options)).transpose()
+    let found = all.find(|(known, ..)| *known == name);
+    found.map(|(_, make, _)| make(options)).transpose()
 }
 
-/// A lens's name and how to make one.
+/// A lens's name, how to make one, and roughly what it takes beside the reading and what it shares
+/// with others ([`Interest::shared`]): milliseconds of CPU for a GB of small packets. Who shares
+/// lenses out among processes goes by it.
 pub type Registered = (
     &'static str,
     fn(&LensOptions) -> Result<Box<dyn Lens>, crate::TraceError>,
+    u32,
 );
 
 fn plain<L: Lens + Default + 'static>(_: &LensOptions) -> Result<Box<dyn Lens>, crate::TraceError> {
@@ -153,13 +170,13 @@ fn plain<L: Lens + Default + 'static>(_: &LensOptions) -> Result<Box<dyn Lens>, 
 /// All lenses, in the order of the report. The first one always runs, and is the only one that
 /// sees calls as their briefs: [`operations::Operations::brief`].
 pub const LENSES: &[Registered] = &[
-    ("operations", plain::<operations::Operations>),
-    ("clients", clients::make),
-    ("files", files::make),
-    ("points", points::make),
-    ("rpcstat", plain::<rpcstat::RpcStat>),
-    ("stalls", plain::<stalls::Stalls>),
-    ("access", plain::<access::Access>),
-    ("network", plain::<network::Network>),
-    ("blocks", plain::<blocks::Blocks>),
+    ("operations", plain::<operations::Operations>, 0),
+    ("clients", clients::make, 70),
+    ("files", files::make, 90),
+    ("points", points::make, 60),
+    ("rpcstat", plain::<rpcstat::RpcStat>, 160),
+    ("stalls", plain::<stalls::Stalls>, 240),
+    ("access", plain::<access::Access>, 130),
+    ("network", plain::<network::Network>, 90),
+    ("blocks", plain::<blocks::Blocks>, 60),
 ];

@@ -9,5 +9,6 @@ mod against_tshark;
 mod mapped_files;
 mod parts;
 mod quick_way;
+mod shared_out;
 mod time_lenses;
 mod truth;

@@ -322,7 +322,7 @@ fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, Ap
     operations.add(&all.operations)?;
     let names = Names::default();
     let mut found = Vec::new();
-    for (at, (name, make)) in LENSES.iter().enumerate() {
+    for (at, (name, make, _)) in LENSES.iter().enumerate() {
         let section = match all.lenses.get(*name) {
             _ if at == 0 => operations.finish(&names, extent),
             None => continue,

@@ -64,7 +64,7 @@ struct Walk {
 
 impl Walk {
     fn new(paths: &[PathBuf], task: &Task) -> Result<Self, TraceError> {
-        let table = LENSES.first().map(|(name, _)| (*name).to_owned());
+        let table = LENSES.first().map(|(name, ..)| (*name).to_owned());
         let options = Options {
             lenses: table.into_iter().chain(task.lenses.clone()).collect(),
             lens: LensOptions {

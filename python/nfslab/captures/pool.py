@@ -1,0 +1,237 @@
+"""Processes that do tasks of one capture, here or on a cluster's hosts (`captures.part_worker`).
+
+    tasks that wait ──> a process each ──> done: the work takes it, and may have more tasks
+                   <── lost: its task is done again, by a new one; three times is an error
+
+What the tasks are is the work's: stretches of files (`side_by_side`), or tables (`shared_out`).
+What a process says is checked in its shape: it may be on another machine.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from nfslab.captures.analysis import Fault, in_words
+from nfslab.errors import RunFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from nfslab._core import TraceProgress
+    from nfslab.cluster.base import Agent, Member
+
+MODULE: Final = "nfslab.captures.part_worker"
+TRIES: Final = 3
+"""A task that ends its process so often is not given to another one."""
+LISTEN_S: Final = 0.2
+"""How soon who listens to an agent notices that it is no longer needed."""
+STATE: Final = ("read_bytes", "frames", "calls")
+"""Of a process's progress, what is looked at."""
+Task = TypeVar("Task", bound=Hashable)
+
+
+def folder_here() -> str:
+    """From where files are named; empty where that folder is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+class NotAnAnswerError(ValueError):
+    """What a process said is not what it was asked for."""
+
+
+class Work(ABC, Generic[Task]):
+    """What is to be done, in tasks that any process can do, and do again."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self.waiting = list(tasks)
+        """Those that nobody does yet, the next one first."""
+
+    @abstractmethod
+    def order(self, task: Task) -> tuple[str, dict[str, Any]]:
+        """What a process is told: name and content."""
+
+    @abstractmethod
+    def take(self, task: Task, said: dict[str, Any], state: TraceProgress | None) -> None:
+        """It is done, with this answer (`NotAnAnswerError`) and what was last heard of it."""
+
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Whether all is."""
+
+    @abstractmethod
+    def subject(self, task: Task) -> str:
+        """What is read in it, for messages."""
+
+    @abstractmethod
+    def progress(self, states: Mapping[Task, TraceProgress]) -> TraceProgress:
+        """How far all is, with the tasks that are being done."""
+
+
+@dataclass(slots=True, eq=False)
+class _Worker(Generic[Task]):
+    """A process, and what it does."""
+
+    member: Member
+    agent: Agent
+    task: Task | None = None
+    state: TraceProgress | None = None
+
+
+class Pool(Generic[Task]):
+    """`begin`, then `look` now and then or `finish`; `end` in any case."""
+
+    def __init__(
+        self,
+        work: Work[Task],
+        members: Sequence[Member],
+        progress: Callable[[TraceProgress], None] | None = None,
+    ) -> None:
+        self._work = work
+        self._members = list(members)
+        self.progress = progress
+        """Who is shown how far all is."""
+        self._tries: Counter[Task] = Counter()
+        self._workers: list[_Worker[Task]] = []
+        self._said: queue.SimpleQueue[tuple[_Worker[Task], dict[str, Any]]] = queue.SimpleQueue()
+        self._listeners: list[threading.Thread] = []
+        self._over = False
+
+    def begin(self, workers: int) -> None:
+        """So many processes, at work."""
+        for _ in range(workers):
+            self._begin()
+
+    def look(self) -> None:
+        """Take what was said so far; raises what a process could not do."""
+        while not self._said.empty():
+            self._hear(*self._said.get())
+
+    def finish(self) -> None:
+        """Until all is done."""
+        while not self._work.is_done():
+            self._hear(*self._said.get())
+
+    def end(self) -> None:
+        """No process is left."""
+        self._over = True
+        for worker in self._workers:
+            worker.agent.end()
+        for listener in self._listeners:
+            listener.join()
+
+    def _begin(self) -> None:
+        """One more process, on the member with the fewest; one that starts none is lost."""
+        counts = Counter(worker.member.name for worker in self._workers)
+        member = min(self._members, key=lambda one: counts[one.name])
+        try:
+            worker: _Worker[Task] = _Worker(member, member.begin(MODULE))
+        except RunFailed as error:
+            self._without(member, error.in_a_line(": "))
+            self._begin()
+            return
+        self._workers.append(worker)
+        listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)
+        self._listeners.append(listener)
+        listener.start()
+        self._give(worker)
+
+    def _listen(self, worker: _Worker[Task]) -> None:
+        while not self._over:
+            for event in worker.agent.events(LISTEN_S):
+                self._said.put((worker, event))
+                if event["event"] in ("ended", "lost"):
+                    return
+
+    def _give(self, worker: _Worker[Task]) -> None:
+        waiting = self._work.waiting
+        worker.task = waiting.pop(0) if waiting else None
+        worker.state = None
+        if worker.task is not None:
+            name, content = self._work.order(worker.task)
+            worker.agent.tell(name, **content)
+
+    def _hear(self, worker: _Worker[Task], event: dict[str, Any]) -> None:
+        match event["event"]:
+            case "error":
+                named = (str(event.get(name, "")) for name in ("kind", "what", "why", "fix"))
+                raise in_words(Fault(*named))
+            case "progress":
+                worker.state = _state(worker.member, event)
+                self._show()
+            case "done" if worker.task is not None:
+                try:
+                    self._work.take(worker.task, event, worker.state)
+                except NotAnAnswerError as error:
+                    raise _hostile(worker.member, str(error)) from error
+                worker.task = None
+                for idle in (one for one in self._workers if one.task is None):
+                    self._give(idle)
+            case "ended" | "lost" as how:
+                why = str(event.get("why", ""))
+                if how == "lost":
+                    self._without(worker.member, why)
+                self._lost(worker, why)
+
+    def _without(self, member: Member, why: str) -> None:
+        if member in self._members:
+            self._members.remove(member)
+        if not self._members:
+            raise RunFailed(
+                "the captures cannot be read: no host is left to read them", why=why,
+                fix="nfslab cluster check tells of each; or read them here, without --workers",
+            )  # fmt: skip
+
+    def _lost(self, worker: _Worker[Task], fate: str) -> None:
+        """Its task is done again, from the beginning, by a new one."""
+        self._workers.remove(worker)
+        worker.agent.end()
+        task = worker.task
+        if task is None:
+            return
+        self._tries[task] += 1
+        if self._tries[task] >= TRIES:
+            raise RunFailed(
+                f"{self._work.subject(task)} cannot be read",
+                why=f"the process that reads it ended {TRIES} times, at last: {fate}",
+                fix="leave --workers out; is there memory left?",
+            )
+        self._work.waiting.insert(0, task)
+        self._begin()
+
+    def _show(self) -> None:
+        if self.progress is not None:
+            self.progress(
+                self._work.progress(
+                    {
+                        worker.task: worker.state
+                        for worker in self._workers
+                        if worker.task is not None and worker.state is not None
+                    }
+                )
+            )
+
+
+def _state(member: Member, event: dict[str, Any]) -> TraceProgress:
+    state: Any = event.get("state")
+    if not isinstance(state, dict) or not all(type(state.get(name)) is int for name in STATE):
+        raise _hostile(member, "it told no progress")
+    found: TraceProgress = state  # type: ignore[assignment]
+    return found
+
+
+def _hostile(member: Member, why: str) -> RunFailed:
+    return RunFailed(
+        "the captures cannot be read: a process gave no answer that can be taken",
+        why=f"{member.name}: {why}",
+        fix="see that all hosts run the same nfslab; or read them here, without --cluster",
+    )
