@@ -103,6 +103,38 @@ def doubtful_runs(runs: str | Path, names: Sequence[str]) -> list[int]:
     cannot be opened.
     """
 
+class CatalogueLines:
+    """A file `catalogue.jsonl` as columns: one entry a line in each list, in the file's order."""
+
+    @staticmethod
+    def read(content: bytes) -> CatalogueLines | None:
+        """None: some line is not plainly what nfslab writes, whole and with the right checksum."""
+
+    def __len__(self) -> int: ...
+    def texts(
+        self,
+        column: Literal["run_id", "point_id", "status", "reason", "durability", "setup"],
+    ) -> list[str]:
+        """A column of texts; lines with equal ones share them. KeyError for other names."""
+
+    def integers(
+        self,
+        column: Literal["block", "position", "attempt", "started_unix_ns", "duration_ns"],
+    ) -> list[int]:
+        """A column of integers. KeyError for other names."""
+
+    def flags(self) -> list[list[str]]:
+        """Checks that did not come out well; lines with equal ones share the list."""
+
+    def factors(self) -> tuple[list[str], list[int]]:
+        """(distinct objects of JSON as they stand there, not looked into; each line's index)."""
+
+    def metric_sets(self) -> tuple[list[tuple[str, ...]], list[int]]:
+        """(distinct names of metrics in their order, each line's index)."""
+
+    def metric(self, name: str) -> list[float | None]:
+        """Values of a metric; None in lines without it."""
+
 def toml_lines(text: str) -> list[tuple[list[str | int], int, int]]:
     """Place of every entry of a TOML text: (path, line of its key, line of its value), 1-based.
 

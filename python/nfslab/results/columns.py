@@ -7,11 +7,10 @@ called `factor_<name>` or `metric_<name>`.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from nfslab.results.outcomes import Outcomes
 
@@ -32,26 +31,30 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
 
     `counted` tells which runs are in the figures. `points`: only runs of these points.
     """
-    wanted = None
+    rows = outcomes.catalogue.rows
+    at: Sequence[int] = range(len(rows))
     if points is not None:
         wanted = {outcomes.points[index].point_id for index in points}
-    lines = [line for line in outcomes.catalogue.lines if wanted is None or line.point_id in wanted]
-    counted = {line.run_id for line in outcomes.counted}
-    columns: dict[str, list[Any]] = {
-        name: list(map(attrgetter(name), lines)) if name not in MADE_COLUMNS else []
-        for name in RUN_COLUMNS
+        at = [row for row, point in enumerate(rows.column("point_id")) if point in wanted]
+
+    def taken(column: list[Any]) -> list[Any]:
+        return column if len(at) == len(column) else [column[row] for row in at]
+
+    columns = {
+        name: taken(rows.column(name)) if name not in MADE_COLUMNS else [] for name in RUN_COLUMNS
     }
-    columns["counted"] = [line.run_id in counted for line in lines]
-    columns["duration_s"] = [line.duration_ns / 1e9 for line in lines]
+    counted = set(outcomes.counted_rows)
+    columns["counted"] = [row in counted for row in at]
+    columns["duration_s"] = [took / 1e9 for took in taken(rows.column("duration_ns"))]
+    factors = taken(rows.column("factors"))
     for axis in outcomes.record.axes:
-        levels = [line.factors.get(axis.name) for line in lines]
+        levels = [one.get(axis.name) for one in factors]
         columns[_free(columns, axis.name, "factor")] = alike(levels)
     metrics: dict[str, None] = dict.fromkeys(outcomes.metrics)
-    figures = [line.metrics for line in lines]
-    for names in dict.fromkeys(map(tuple, figures)):
+    for names in dict.fromkeys(taken(rows.metric_names())):
         metrics.update(dict.fromkeys(names))
     for metric in metrics:
-        columns[_free(columns, metric, "metric")] = [one.get(metric) for one in figures]
+        columns[_free(columns, metric, "metric")] = taken(rows.metric(metric))
     return columns
 
 

@@ -113,10 +113,8 @@ class Shelf:
         """View -> the files of that table, over all sealed runs that can be read."""
         found: dict[str, list[str]] = {}
         for number, outcomes in self._opened():
-            for line in outcomes.catalogue.lines:
-                for folder, view, ending in _table_folders(
-                    f"{self.root}/{number}/{RUNS}/{line.run_id}"
-                ):
+            for run_id in outcomes.catalogue.rows.column("run_id"):
+                for folder, view, ending in _table_folders(f"{self.root}/{number}/{RUNS}/{run_id}"):
                     _add_tables(folder, view, ending, found)
         return found
 
