@@ -14,6 +14,7 @@ __all__ = [
     "LOAD_SCHEMA",
     "WEB_SCHEMA",
     "CallRows",
+    "CatalogueLines",
     "Columns",
     "CoreError",
     "Histogram",
@@ -111,17 +112,14 @@ class CatalogueLines:
         """None: some line is not plainly what nfslab writes, whole and with the right checksum."""
 
     def __len__(self) -> int: ...
-    def texts(
-        self,
-        column: Literal["run_id", "point_id", "status", "reason", "durability", "setup"],
-    ) -> list[str]:
-        """A column of texts; lines with equal ones share them. KeyError for other names."""
+    def texts(self, column: str) -> list[str]:
+        """`run_id`, `point_id`, `status`, `reason`, `durability` or `setup`; else KeyError.
 
-    def integers(
-        self,
-        column: Literal["block", "position", "attempt", "started_unix_ns", "duration_ns"],
-    ) -> list[int]:
-        """A column of integers. KeyError for other names."""
+        Lines with equal texts share them.
+        """
+
+    def integers(self, column: str) -> list[int]:
+        """`block`, `position`, `attempt`, `started_unix_ns` or `duration_ns`; else KeyError."""
 
     def flags(self) -> list[list[str]]:
         """Checks that did not come out well; lines with equal ones share the list."""
@@ -134,6 +132,12 @@ class CatalogueLines:
 
     def metric(self, name: str) -> list[float | None]:
         """Values of a metric; None in lines without it."""
+
+    def columns(self) -> Columns:
+        """All but factors and metrics, and `duration_s` (seconds) for `duration_ns`."""
+
+    def metrics(self, names: Sequence[str]) -> Columns:
+        """These metrics, at least one."""
 
 def toml_lines(text: str) -> list[tuple[list[str | int], int, int]]:
     """Place of every entry of a TOML text: (path, line of its key, line of its value), 1-based.

@@ -10,6 +10,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use sealed::lines::{Coded, Lines};
 
+use crate::columns::{Builder, Columns};
+
 /// Indices of the runs below the folder `runs` that are not surely what was sealed.
 #[pyfunction]
 pub fn doubtful_runs(py: Python<'_>, runs: PathBuf, names: Vec<OsString>) -> PyResult<Vec<usize>> {
@@ -78,6 +80,35 @@ impl CatalogueLines {
     fn metric<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let values: Vec<_> = self.0.metric(name).collect();
         PyList::new(py, values)
+    }
+
+    fn columns(&self, py: Python<'_>) -> PyResult<Columns> {
+        let lines = &self.0;
+        #[allow(clippy::cast_precision_loss)]
+        let duration_s = lines.duration_ns.iter().map(|ns| Some(*ns as f64 / 1e9));
+        Builder::default()
+            .name("run_id", lines.run_id.iter())
+            .text("point_id", lines.point_id.values())
+            .i64("block", lines.block.iter().copied())
+            .i64("position", lines.position.iter().copied())
+            .i64("attempt", lines.attempt.iter().copied())
+            .text("status", lines.status.values())
+            .text("reason", lines.reason.values())
+            .text_lists("flags", lines.flags.values())
+            .text("durability", lines.durability.values())
+            .text("setup", lines.setup.values())
+            .i64("started_unix_ns", lines.started_unix_ns.iter().copied())
+            .f64_or_null("duration_s", duration_s)
+            .finish(py)
+    }
+
+    fn metrics(&self, py: Python<'_>, names: Vec<String>) -> PyResult<Columns> {
+        names
+            .iter()
+            .fold(Builder::default(), |builder, name| {
+                builder.f64_or_null(name, self.0.metric(name))
+            })
+            .finish(py)
     }
 }
 

@@ -83,14 +83,26 @@ impl<T> Default for Coded<T> {
     }
 }
 
+impl<T> Coded<T> {
+    /// Each line's value.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.codes
+            .iter()
+            .filter_map(|code| self.distinct.get(*code))
+    }
+}
+
 impl<T: Hash + Eq + Clone> Coded<T> {
     fn push<Q>(&mut self, value: &Q)
     where
         T: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = T> + ?Sized,
     {
-        let code = match self.known.get(value) {
-            Some(code) => *code,
+        // Most lines say the same as the one before.
+        let last = self.codes.last().copied();
+        let same = last.filter(|last| self.distinct.get(*last).map(Borrow::borrow) == Some(value));
+        let code = match same.or_else(|| self.known.get(value).copied()) {
+            Some(code) => code,
             None => {
                 let code = self.distinct.len();
                 self.distinct.push(value.to_owned());

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from nfslab.results.core_tables import core_table
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nfslab._core import CatalogueLines
+    from nfslab._core import CatalogueLines, Columns
     from nfslab.results.records import CatalogueLine
+
+    Arrays = tuple[dict[str, Any], dict[str, Any]]
 
 T = TypeVar("T")
 
@@ -38,6 +42,10 @@ class Rows(Protocol):
 
     def metric(self, name: str) -> list[float | None]:
         """Values of a metric; None for runs without it."""
+
+    def arrays(self, metrics: Sequence[str]) -> Arrays | None:
+        """(fields but `factors`, with `duration_s` for `duration_ns`; these metrics) as columns of
+        Arrow; None where only lists are at hand."""
 
     def lines(self) -> list[CatalogueLine]:
         """The same as objects."""
@@ -64,6 +72,9 @@ class LineRows:
         """As `Rows` has it."""
         return [line.metrics.get(name) for line in self._lines]
 
+    def arrays(self, metrics: Sequence[str]) -> None:
+        """As `Rows` has it."""
+
     def lines(self) -> list[CatalogueLine]:
         """As `Rows` has it."""
         return self._lines
@@ -86,9 +97,7 @@ class PlainRows:
         self._order: list[int] | None = None
 
     @classmethod
-    def read(
-        cls, content: bytes, validated: Callable[[], list[CatalogueLine]]
-    ) -> PlainRows | None:
+    def read(cls, content: bytes, validated: Callable[[], list[CatalogueLine]]) -> PlainRows | None:
         """None where the file is not plain."""
         from nfslab._core import CatalogueLines
 
@@ -124,9 +133,20 @@ class PlainRows:
         """As `Rows` has it."""
         return self._arranged(self._found.metric(name))
 
+    def arrays(self, metrics: Sequence[str]) -> Arrays:
+        """As `Rows` has it."""
+        fields = self._table(self._found.columns())
+        return fields, self._table(self._found.metrics(metrics)) if metrics else {}
+
     def lines(self) -> list[CatalogueLine]:
         """As `Rows` has it."""
         return self._arranged(self._validated())
+
+    def _table(self, columns: Columns) -> dict[str, Any]:
+        table = core_table(columns)
+        if self._order is not None:
+            table = table.take(self._order)
+        return dict(zip(table.column_names, table.columns, strict=True))
 
     def _read(self, name: str) -> list[Any]:
         if name in _INTEGERS:
