@@ -57,7 +57,7 @@ mod _core {
     #[pymodule_export]
     use super::sampler::SystemSampler;
     #[pymodule_export]
-    use super::sealed_runs::doubtful_runs;
+    use super::sealed_runs::{CatalogueLines, doubtful_runs};
     #[pymodule_export]
     use super::serve::Server;
     #[pymodule_export]

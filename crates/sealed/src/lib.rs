@@ -1,10 +1,12 @@
-//! Which sealed runs need a closer look.
+//! Many sealed runs at once: which need a closer look, and what the catalogue says of them ([`lines`]).
 //!
 //! `checksums.json` of a run states size and CRC-32 of each of its files
 //! (`nfslab.results.checksums`). A command that reads hundred thousands of runs looks at each: are
 //! the files there with these sizes, and is the record, byte for byte, what was written? Here that
 //! is asked of many runs at once. What is in any way unusual is doubtful, and no more is said: what
 //! is wrong with it, if anything, is for the caller to find out.
+
+pub mod lines;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

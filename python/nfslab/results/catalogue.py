@@ -26,6 +26,7 @@ import os
 import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -35,14 +36,16 @@ from nfslab.errors import ResultsError, system_errors
 from nfslab.results.checksums import doubtful, harm
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
+from nfslab.results.rows import LineRows, PlainRows
 from nfslab.results.setup import setup_digest
 from nfslab.results.upgrade import load_valid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from nfslab.results.checksums import Depth
+    from nfslab.results.rows import Rows
 
 CATALOGUE = "catalogue.jsonl"
 RUNS = "runs"
@@ -61,14 +64,18 @@ DIGITS_BYTES = len('01234567"}')
 END_BYTES = len(CRC) + DIGITS_BYTES
 """Of a line, from its checksum on."""
 
+KEY = ("point_id", "block", "attempt")
+"""Of a run: the first two say what it measures."""
+ORDER = ("position", "attempt", "started_unix_ns")
+
 _LINES = TypeAdapter(list[CatalogueLine])
 
 
-@dataclass(slots=True)
+@dataclass
 class Catalogue:
     """The sealed runs of one experiment, and what could not be counted."""
 
-    lines: list[CatalogueLine]
+    rows: Rows
     """Every sealed run that can be read, in the order in which they were carried out."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Run id -> why it cannot be read; these runs are in no figure."""
@@ -79,14 +86,20 @@ class Catalogue:
     useless_lines: int = 0
     """Lines torn, changed, repeated, or of runs that are no longer there."""
 
-    def counted(self) -> list[CatalogueLine]:
-        """The runs that count: the newest attempt of every (point, block)."""
-        return newest_attempts(self.lines)
+    @cached_property
+    def lines(self) -> list[CatalogueLine]:
+        """The runs as objects: made when they are asked for."""
+        return self.rows.lines()
+
+    @cached_property
+    def newest(self) -> list[int]:
+        """Of `rows` those that count: the newest attempt of every (point, block)."""
+        return _newest(*map(self.rows.column, KEY))
 
     def superseded(self) -> list[CatalogueLine]:
         """Older attempts: listed, in no figure."""
-        kept = {line.run_id for line in self.counted()}
-        return [line for line in self.lines if line.run_id not in kept]
+        kept = set(self.newest)
+        return [line for row, line in enumerate(self.lines) if row not in kept]
 
 
 def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
@@ -96,20 +109,26 @@ def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
 
     Raises `ResultsError` when there is no `runs/` or when it cannot be listed.
     """
-    sealed, partial = scan_runs(folder / RUNS)
-    lines, useless = _cached_lines(folder / CATALOGUE)
+    runs = folder / RUNS
+    sealed, partial = scan_runs(runs)
+    names = sorted(sealed)
+    looked_at = doubtful(runs, names) if depth == "sizes" else sealed
+    harmed = {run_id: harm(f"{runs}/{run_id}", depth) for run_id in names if run_id in looked_at}
+    harmed = {run_id: why for run_id, why in harmed.items() if why}
+    content = _content(folder / CATALOGUE)
+    rows = _plain_rows(content, sealed, harmed)
+    if rows is not None:
+        return Catalogue(rows, harmed, partial)
+    lines, useless = _cached_lines(content)
     by_id = {line.run_id: line for line in lines}
     useless += len(lines) - len(by_id)
     found = {run_id: line for run_id, line in by_id.items() if run_id in sealed}
     useless += len(by_id) - len(found)
     damaged: dict[str, str] = {}
     missing = 0
-    runs = folder / RUNS
-    names = sorted(sealed)
-    looked_at = doubtful(runs, names) if depth == "sizes" else sealed
     for run_id in names:
-        if run_id in looked_at and (harmed := harm(f"{runs}/{run_id}", depth)):
-            damaged[run_id] = harmed
+        if run_id in harmed:
+            damaged[run_id] = harmed[run_id]
             found.pop(run_id, None)
         elif run_id not in found:
             try:
@@ -117,7 +136,7 @@ def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
                 missing += 1
             except ResultsError as error:
                 damaged[run_id] = error.in_a_line(": ")
-    return Catalogue(_in_order(found.values()), damaged, partial, missing, useless)
+    return Catalogue(LineRows(_in_order(found.values())), damaged, partial, missing, useless)
 
 
 def read_every_run(folder: Path) -> tuple[Catalogue, dict[str, RunRecord]]:
@@ -141,7 +160,7 @@ def read_every_run(folder: Path) -> tuple[Catalogue, dict[str, RunRecord]]:
             records[run_id] = record
         except ResultsError as error:
             damaged[run_id] = error.in_a_line(": ")
-    return Catalogue(_in_order(lines), damaged, partial), records
+    return Catalogue(LineRows(_in_order(lines)), damaged, partial), records
 
 
 def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
@@ -171,12 +190,18 @@ def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
 
 def newest_attempts(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
     """Of every (point, block) the line with the highest attempt, order kept."""
-    newest: dict[tuple[str, int], CatalogueLine] = {}
-    for line in lines:
-        key = (line.point_id, line.block)
-        best = newest.get(key)
-        if best is None or line.attempt > best.attempt:
-            newest[key] = line
+    given = list(lines)
+    columns = ([getattr(line, name) for line in given] for name in KEY)
+    return [given[row] for row in _newest(*columns)]
+
+
+def _newest(points: Sequence[str], blocks: Sequence[int], attempts: Sequence[int]) -> list[int]:
+    """Of every (point, block) the index of the highest attempt, by first appearance of the pair."""
+    newest: dict[tuple[str, int], int] = {}
+    for row, key in enumerate(zip(points, blocks, strict=True)):
+        best = newest.setdefault(key, row)
+        if attempts[row] > attempts[best]:
+            newest[key] = row
     return list(newest.values())
 
 
@@ -252,7 +277,7 @@ def _provenance_if_any(run: Path) -> dict[str, Any]:
 
 def _in_order(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
     """As carried out. Not by wall clock alone: it may have been set back between runs."""
-    return sorted(lines, key=attrgetter("position", "attempt", "started_unix_ns"))
+    return sorted(lines, key=attrgetter(*ORDER))
 
 
 @contextmanager
@@ -268,14 +293,31 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _cached_lines(path: Path) -> tuple[list[CatalogueLine], int]:
-    """The lines of the file that can be read, and how many cannot."""
+def _content(path: Path) -> bytes:
+    """The file; nothing where it cannot be read: a cache, whose runs are then read themselves."""
     try:
-        if path.stat().st_size > MAX_CATALOGUE_BYTES:
-            return [], 0
-        content = path.read_bytes()
+        return b"" if path.stat().st_size > MAX_CATALOGUE_BYTES else path.read_bytes()
     except OSError:
-        return [], 0  # a cache: without it every run is read from its own folder
+        return b""
+
+
+def _plain_rows(content: bytes, sealed: set[str], harmed: Mapping[str, str]) -> PlainRows | None:
+    """The file's runs but for harmed ones; None where it does not plainly tell of the sealed ones,
+    of each once."""
+    rows = PlainRows.read(content, lambda: _cached_lines(content)[0])
+    if rows is None:
+        return None
+    names = rows.column("run_id")
+    if len(names) != len(sealed) or set(names) != sealed:
+        return None
+    keys = list(zip(*map(rows.column, ORDER), strict=True))
+    order = [row for row, name in enumerate(names) if name not in harmed]
+    rows.arrange(sorted(order, key=keys.__getitem__))
+    return rows
+
+
+def _cached_lines(content: bytes) -> tuple[list[CatalogueLine], int]:
+    """The lines of the file that can be read, and how many cannot."""
     rows = content.split(b"\n")
     torn = 0
     if rows and rows[-1]:

@@ -7,11 +7,10 @@ called `factor_<name>` or `metric_<name>`.
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nfslab.results.outcomes import Outcomes
 
@@ -32,26 +31,56 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
 
     `counted` tells which runs are in the figures. `points`: only runs of these points.
     """
-    wanted = None
+    rows = outcomes.catalogue.rows
+    at: Sequence[int] = range(len(rows))
     if points is not None:
         wanted = {outcomes.points[index].point_id for index in points}
-    lines = [line for line in outcomes.catalogue.lines if wanted is None or line.point_id in wanted]
-    counted = {line.run_id for line in outcomes.counted}
-    columns: dict[str, list[Any]] = {
-        name: list(map(attrgetter(name), lines)) if name not in MADE_COLUMNS else []
-        for name in RUN_COLUMNS
-    }
-    columns["counted"] = [line.run_id in counted for line in lines]
-    columns["duration_s"] = [line.duration_ns / 1e9 for line in lines]
-    for axis in outcomes.record.axes:
-        levels = [line.factors.get(axis.name) for line in lines]
-        columns[_free(columns, axis.name, "factor")] = alike(levels)
+        at = [row for row, point in enumerate(rows.column("point_id")) if point in wanted]
+
+    def taken(column: list[Any]) -> list[Any]:
+        return column if len(at) == len(column) else [column[row] for row in at]
+
+    fields = {name: taken(rows.column(name)) for name in RUN_COLUMNS if name not in MADE_COLUMNS}
+    fields["duration_s"] = [took / 1e9 for took in taken(rows.column("duration_ns"))]
+    names = _metric_names(outcomes, taken(rows.metric_names()))
+    metrics = {name: taken(rows.metric(name)) for name in names}
+    return _together(outcomes, at, fields, taken(rows.column("factors")), metrics)
+
+
+def run_arrays(outcomes: Outcomes) -> dict[str, Any]:
+    """The same of all runs; columns that the core has as such are Arrow's."""
+    rows = outcomes.catalogue.rows
+    found = rows.arrays(_metric_names(outcomes, rows.metric_names()))
+    if found is None:
+        return run_columns(outcomes)
+    fields, metrics = found
+    return _together(outcomes, range(len(rows)), fields, rows.column("factors"), metrics)
+
+
+def _metric_names(outcomes: Outcomes, of_runs: Iterable[tuple[str, ...]]) -> list[str]:
+    """The experiment's, then others that runs have."""
     metrics: dict[str, None] = dict.fromkeys(outcomes.metrics)
-    figures = [line.metrics for line in lines]
-    for names in dict.fromkeys(map(tuple, figures)):
+    for names in dict.fromkeys(of_runs):
         metrics.update(dict.fromkeys(names))
-    for metric in metrics:
-        columns[_free(columns, metric, "metric")] = [one.get(metric) for one in figures]
+    return list(metrics)
+
+
+def _together(
+    outcomes: Outcomes,
+    at: Sequence[int],
+    fields: dict[str, Any],
+    factors: Sequence[Mapping[str, Any]],
+    metrics: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Columns of the runs in these rows of the catalogue, in their order and by their names."""
+    counted = set(outcomes.counted_rows)
+    fields["counted"] = [row in counted for row in at]
+    columns = {name: fields[name] for name in RUN_COLUMNS}
+    for axis in outcomes.record.axes:
+        levels = [one.get(axis.name) for one in factors]
+        columns[_free(columns, axis.name, "factor")] = alike(levels)
+    for metric, values in metrics.items():
+        columns[_free(columns, metric, "metric")] = values
     return columns
 
 

@@ -30,6 +30,8 @@ def plain_texts(table: pa.Table) -> pa.Table:
     def kind(one: pa.DataType) -> pa.DataType:
         return one.value_type if pa.types.is_dictionary(one) else one
 
+    if not any(map(pa.types.is_dictionary, table.schema.types)):
+        return table
     return table.cast(pa.schema([(f.name, kind(f.type)) for f in table.schema]))
 
 

@@ -83,14 +83,27 @@ class Outcomes:
         return {point.point_id: index for index, point in enumerate(self.points)}
 
     @cached_property
+    def newest_rows(self) -> list[int]:
+        """Of the catalogue's rows the newest attempt of every (point, block), ok or failed, of
+        planned points."""
+        points = self.catalogue.rows.column("point_id")
+        return [row for row in self.catalogue.newest if points[row] in self.index_of]
+
+    @cached_property
+    def counted_rows(self) -> list[int]:
+        """Those that every figure is made of."""
+        status = self.catalogue.rows.column("status")
+        return [row for row in self.newest_rows if status[row] == "ok"]
+
+    @cached_property
     def newest(self) -> list[CatalogueLine]:
-        """The newest attempt of every (point, block), ok or failed, of planned points."""
-        return [line for line in self.catalogue.counted() if line.point_id in self.index_of]
+        """The runs of `newest_rows`."""
+        return [self.catalogue.lines[row] for row in self.newest_rows]
 
     @cached_property
     def counted(self) -> list[CatalogueLine]:
-        """The runs that every figure is made of."""
-        return [line for line in self.newest if line.status == "ok"]
+        """The runs of `counted_rows`."""
+        return [self.catalogue.lines[row] for row in self.counted_rows]
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
@@ -99,8 +112,8 @@ class Outcomes:
         The experiment file's `primary` wins over the workload's own mark.
         """
         found: dict[str, Metric] = {}
-        for line in self._one_of_each_metric_set():
-            for name, metric in self.folder.run_record(line.run_id).metrics.items():
+        for run_id in self._one_of_each_metric_set():
+            for name, metric in self.folder.run_record(run_id).metrics.items():
                 found.setdefault(name, metric)
         chosen = (self.record.resolved.get("experiment") or {}).get("primary")
         if isinstance(chosen, str) and chosen in found:
@@ -127,17 +140,20 @@ class Outcomes:
     @cached_property
     def point_index(self) -> NDArray[np.int64]:
         """Per counted run the index of its point."""
-        return np.array([self.index_of[line.point_id] for line in self.counted], dtype=np.int64)
+        points = self.catalogue.rows.column("point_id")
+        return np.array([self.index_of[points[row]] for row in self.counted_rows], dtype=np.int64)
 
     @cached_property
     def block(self) -> NDArray[np.int64]:
         """Per counted run its block."""
-        return np.array([line.block for line in self.counted], dtype=np.int64)
+        blocks = self.catalogue.rows.column("block")
+        return np.array([blocks[row] for row in self.counted_rows], dtype=np.int64)
 
     def values(self, metric: str) -> NDArray[np.float64]:
         """Per counted run the metric's value; NaN where a run has none."""
-        missing = float("nan")
-        return np.array([line.metrics.get(metric, missing) for line in self.counted], dtype=float)
+        # NumPy makes a NaN of each None.
+        values = self.catalogue.rows.metric(metric)
+        return np.array([values[row] for row in self.counted_rows], dtype=float)
 
     def summaries(self, metric: str) -> list[Summary]:
         """Per point the summary of the metric over its counted runs (n = 0 where none)."""
@@ -185,7 +201,8 @@ class Outcomes:
 
     def missing(self) -> list[tuple[PointRecord, int]]:
         """Planned (point, block) pairs of which there is no sealed run."""
-        there = {(line.point_id, line.block) for line in self.newest}
+        points, blocks = map(self.catalogue.rows.column, ("point_id", "block"))
+        there = {(points[row], blocks[row]) for row in self.newest_rows}
         return [
             (point, block)
             for block in range(self.record.repetitions)
@@ -193,14 +210,18 @@ class Outcomes:
             if (point.point_id, block) not in there
         ]
 
-    def _one_of_each_metric_set(self) -> list[CatalogueLine]:
+    def _one_of_each_metric_set(self) -> list[str]:
         """One counted run for each distinct set of metric names."""
-        sets: dict[frozenset[str], CatalogueLine] = {}
-        for line in self.counted:
-            names = frozenset(line.metrics)
-            if names not in sets and len(sets) < MAX_METRIC_SETS:
-                sets[names] = line
-        return list(sets.values())
+        names = self.catalogue.rows.metric_names()
+        first: dict[tuple[str, ...], int] = {}
+        for row in self.counted_rows:
+            first.setdefault(names[row], row)
+        sets: dict[frozenset[str], int] = {}
+        for ordered, row in first.items():
+            if len(sets) < MAX_METRIC_SETS:
+                sets.setdefault(frozenset(ordered), row)
+        run_ids = self.catalogue.rows.column("run_id")
+        return [run_ids[row] for row in sets.values()]
 
 
 def experiments_in(path: Path) -> list[Path]:

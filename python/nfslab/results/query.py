@@ -28,7 +28,7 @@ import duckdb
 from nfslab.errors import ResultsError, UsageError
 from nfslab.results.catalogue import HOSTS
 from nfslab.results.checksums import damage
-from nfslab.results.shelf import CATALOGUE_VIEWS, Shelf
+from nfslab.results.shelf import CATALOGUE_VIEWS, NUMBER, Shelf
 from nfslab.results.taken_tables import HOST
 
 if TYPE_CHECKING:
@@ -54,7 +54,11 @@ class ResultsDatabase:
             "python_enable_replacements": "false",  # else Python variables are tables
         }
         self._duckdb = duckdb.connect(":memory:", config=settings)
-        self._duckdb.execute("SET allowed_directories = $1", [self._shelf.folders])
+        self._duckdb.read_parquet(self._shelf.table({"path": self._shelf.folders})).create_view("f")
+        self._duckdb.execute("SET VARIABLE folders = (SELECT list(path) FROM f)")
+        self._duckdb.execute("SET allowed_directories = getvariable('folders')")
+        self._duckdb.execute("RESET VARIABLE folders")
+        self._duckdb.execute("DROP VIEW f")
         self._duckdb.execute("SET enable_external_access = false")
         self._duckdb.execute("SET lock_configuration = true")
 
@@ -174,21 +178,20 @@ class ResultsDatabase:
         shelf = self._shelf
         of_runs = view not in CATALOGUE_VIEWS
         files = self._whole(view) if of_runs else shelf.catalogue(view)
-        relation = self._duckdb.read_parquet(files, filename=True, union_by_name=True)
-        number, columns, without = "parse_filename(filename, true)", "", "filename"
+        relation = self._duckdb.read_parquet(files, filename=of_runs, union_by_name=True)
+        number, columns, without = NUMBER, "", NUMBER
         if of_runs:
             has_hosts = any(f"/{HOSTS}/" in file for file in files)
             is_told = HOST in relation.columns
             number, columns = _places(has_hosts, is_told=is_told)
-            without += f", {HOST}" * is_told
+            without = f"filename{f', {HOST}' * is_told}"
         if shelf.is_one:
             relation.project(f"{columns}* EXCLUDE ({without})").create_view(view)
             return
-        numbered = f"{number} AS __number, {columns}* EXCLUDE ({without})"
-        self._duckdb.register("__names", shelf.names())
-        names = self._duckdb.table("__names").set_alias("names")
-        joined = relation.project(numbered).set_alias("one").join(names, "__number = number")
-        joined.project("names.experiment, one.* EXCLUDE (__number)").create_view(view)
+        numbered = f"CAST({number} AS BIGINT) AS {NUMBER}, {columns}* EXCLUDE ({without})"
+        names = self._duckdb.read_parquet(shelf.names()).set_alias("names")
+        joined = relation.project(numbered).set_alias("one").join(names, f"{NUMBER} = number")
+        joined.project(f"names.experiment, one.* EXCLUDE ({NUMBER})").create_view(view)
 
 
 def _places(has_hosts: bool, *, is_told: bool) -> tuple[str, str]:

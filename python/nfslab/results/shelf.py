@@ -1,7 +1,7 @@
 """Experiments as DuckDB reads them: a folder of numbers, made for one query.
 
-    ROOT/0 -> the first experiment's folder (a link)     ROOT/runs/0.parquet: its runs in columns
-    ROOT/1 -> ...
+    ROOT/0 -> the first experiment's folder (a link)   ROOT/runs/*.parquet: runs in columns
+    ROOT/1 -> ...                                      ROOT/table-0.parquet: texts for DuckDB
 
 Experiments are opened one after the other and let go: memory does not grow with their runs, but for
 the names of their tables where tables are asked for. The folder is in the place for temporary
@@ -10,6 +10,7 @@ files, and goes when the query is answered.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import tempfile
@@ -22,16 +23,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from nfslab.errors import ResultsError, UsageError
+from nfslab.results.arrays import plain_array
 from nfslab.results.catalogue import HOSTS, RUNS, uncollected
-from nfslab.results.columns import point_columns, run_columns
+from nfslab.results.columns import point_columns, run_arrays
 from nfslab.results.outcomes import Outcomes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 CATALOGUE_VIEWS: Final = ("runs", "points", "metrics")
 MAX_TABLES: Final = 1000
 """Distinct tables; collectors make a dozen."""
+NUMBER: Final = "__number"
+"""In the tables made of catalogues: of which experiment a row is."""
+BATCH_ROWS: Final = 20_000
+"""Held in memory until they are written, and one experiment more."""
 FRACTIONS: Final = frozenset(
     ("median", "low", "high", "mean", "standard_deviation", "minimum", "maximum", "duration_s")
 )
@@ -51,6 +57,7 @@ class Shelf:
         self.damaged: dict[str, str] = {}
         """Run, or experiment -> why it is in no view."""
         self._filled: set[str] = set()
+        self._tables = (f"table-{number}" for number in itertools.count())
         self._kept: Outcomes | None = None
         for number, path in enumerate(self._paths):
             os.symlink(path, f"{self.root}/{number}")
@@ -70,10 +77,20 @@ class Shelf:
         """There is one experiment: no column names it."""
         return len(self._paths) == 1
 
-    def names(self) -> pa.Table:
-        """Number and folder's name of each."""
-        numbers = [str(number) for number in range(len(self._paths))]
-        return pa.table({"number": numbers, "experiment": [path.name for path in self._paths]})
+    def table(self, content: Mapping[str, Sequence[Any]]) -> str:
+        """The file of a table with these columns.
+
+        That is how texts reach DuckDB: a value that is bound, or a table that is registered, has it
+        import pandas, which takes longer than most queries.
+        """
+        path = f"{self.root}/{next(self._tables)}.parquet"
+        _write(pa.Table.from_arrays(list(map(plain_array, content.values())), list(content)), path)
+        return path
+
+    def names(self) -> str:
+        """The file of a table with number and folder's name of each."""
+        names = [path.name for path in self._paths]
+        return self.table({"number": list(range(len(names))), "experiment": names})
 
     def sealed(self, file: str) -> tuple[str, str, str]:
         """Of a table's file: the run's folder on the shelf, the table within it, and the run as
@@ -92,17 +109,13 @@ class Shelf:
         for view in wanted:
             os.mkdir(f"{self.root}/{view}")
         with uncollected():
+            batches = {view: _Batches(f"{self.root}/{view}") for view in wanted}
             for number, outcomes in self._opened():
-                for view in wanted:
-                    table = pa.table(_typed(_content(view, outcomes), keep_empty=self.is_one))
-                    # Read once, at once: what makes files small, or quick to search, only costs.
-                    pq.write_table(
-                        table,
-                        f"{self.root}/{view}/{number}.parquet",
-                        compression="none",
-                        use_dictionary=False,
-                        write_statistics=False,
-                    )
+                for view, batch in batches.items():
+                    content = _typed(_content(view, outcomes), keep_empty=self.is_one)
+                    batch.add(number, content)
+            for batch in batches.values():
+                batch.write()
 
     def catalogue(self, view: str) -> list[str]:
         """The files of a view that was filled."""
@@ -113,10 +126,8 @@ class Shelf:
         """View -> the files of that table, over all sealed runs that can be read."""
         found: dict[str, list[str]] = {}
         for number, outcomes in self._opened():
-            for line in outcomes.catalogue.lines:
-                for folder, view, ending in _table_folders(
-                    f"{self.root}/{number}/{RUNS}/{line.run_id}"
-                ):
+            for run_id in outcomes.catalogue.rows.column("run_id"):
+                for folder, view, ending in _table_folders(f"{self.root}/{number}/{RUNS}/{run_id}"):
                     _add_tables(folder, view, ending, found)
         return found
 
@@ -143,7 +154,7 @@ class Shelf:
 
 def _content(view: str, outcomes: Outcomes) -> dict[str, list[Any]]:
     if view == "runs":
-        return run_columns(outcomes)
+        return run_arrays(outcomes)
     if view == "points":
         return point_columns(outcomes)
     metrics = outcomes.metrics
@@ -188,21 +199,61 @@ def _add_tables(folder: str, begin: str, ending: str, found: dict[str, list[str]
         )
 
 
-def _typed(content: dict[str, list[Any]], *, keep_empty: bool) -> dict[str, Any]:
+class _Batches:
+    """Tables in files of a folder, several experiments in one while they have the same columns:
+    opening and closing a file costs as much as a thousand rows in it."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._written = 0
+        self._tables: list[pa.Table] = []
+
+    def add(self, number: int, content: dict[str, Any]) -> None:
+        """One experiment's columns, behind its number."""
+        rows = len(next(iter(content.values()), ()))
+        columns = [plain_array([number] * rows, pa.int64()), *content.values()]
+        table = pa.Table.from_arrays(columns, [NUMBER, *content])
+        held = sum(one.num_rows for one in self._tables)
+        if self._tables and (held >= BATCH_ROWS or table.schema != self._tables[0].schema):
+            self.write()
+        self._tables.append(table)
+
+    def write(self) -> None:
+        """What is held, if anything."""
+        if self._tables:
+            # Read by their names' order.
+            _write(pa.concat_tables(self._tables), f"{self._folder}/{self._written:09}.parquet")
+            self._written += 1
+            self._tables.clear()
+
+
+def _write(table: pa.Table, path: str) -> None:
+    """Read once, at once: what makes files small, or quick to search, only costs."""
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
+
+
+def _typed(content: dict[str, Any], *, keep_empty: bool) -> dict[str, Any]:
     """Arrow columns. One without any value is text, or left out: another experiment's has a type;
     `flags` is a list of texts."""
     columns: dict[str, Any] = {}
     for name, values in content.items():
-        kinds = set(map(type, values))
-        if name == "flags":
-            columns[name] = pa.array(values, pa.list_(pa.string()))
-        elif name in FRACTIONS:
-            columns[name] = pa.array(values, pa.float64())
-        elif kinds <= {NoneType}:
-            if keep_empty or not values:
-                columns[name] = pa.array(values, pa.string())
-        elif any(issubclass(kind, float) for kind in kinds):
-            columns[name] = pa.array(values, pa.float64())
+        if isinstance(values, pa.ChunkedArray):
+            kinds = {object} if values.null_count < len(values) else {NoneType}
         else:
-            columns[name] = pa.array(values)
+            kinds = set(map(type, values))
+        if name == "flags":
+            columns[name] = _array(values, pa.list_(pa.string()))
+        elif name in FRACTIONS:
+            columns[name] = _array(values, pa.float64())
+        elif kinds <= {NoneType}:
+            if keep_empty or not len(values):
+                columns[name] = pa.nulls(len(values), pa.string())
+        elif any(issubclass(kind, float) for kind in kinds):
+            columns[name] = _array(values, pa.float64())
+        else:
+            columns[name] = _array(values, None)
     return columns
+
+
+def _array(values: Any, kind: pa.DataType | None) -> Any:
+    return values if isinstance(values, pa.ChunkedArray) else plain_array(values, kind)
