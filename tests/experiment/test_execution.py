@@ -234,7 +234,7 @@ def test_a_time_limit_fails_the_run_and_the_experiment_goes_on(experiment_file: 
             'parameter = "workload.clients"\nvalues = [1, 2, 4]',
             'parameter = "workload.fail"\nvalues = ["", "hang"]',
         ),
-        ("drop_page_cache = false", "drop_page_cache = false\nrun_s = 0.3"),
+        ("drop_page_cache = false", "drop_page_cache = false\nrun_s = 3"),
     )
     run(path)
     outcomes = {r.factors["fail"]: r for r in records(only_folder(path))}
