@@ -105,6 +105,7 @@ def doubtful_runs(runs: str | Path, names: Sequence[str]) -> list[int]:
     cannot be opened.
     """
 
+@final
 class CatalogueLines:
     """A file `catalogue.jsonl` as columns: one entry a line in each list, in the file's order."""
 

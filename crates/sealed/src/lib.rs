@@ -1,4 +1,4 @@
-//! Many sealed runs at once: which need a closer look, and what the catalogue says of them ([`lines`]).
+//! Many sealed runs at once: which need a closer look, and what the catalogue says ([`lines`]).
 //!
 //! `checksums.json` of a run states size and CRC-32 of each of its files
 //! (`nfslab.results.checksums`). A command that reads hundred thousands of runs looks at each: are

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 DAMAGED_SHOWN = 5
 """Damaged runs of an experiment that are named; --json and `show` have all."""
 DIFFERENCES_SHOWN = 6
+RUN_SHOWN = (
+    "run_id", "point", "block", "attempt", "status", "counted", "value", "flags", "reason",
+    "started_unix_ns", "duration_s",
+)  # fmt: skip
 
 
 @click.command(
@@ -143,27 +147,17 @@ def _entry(outcomes: Outcomes) -> dict[str, Any]:
 
 def _runs(outcomes: Outcomes) -> list[dict[str, Any]]:
     """Every sealed run in short."""
+    from nfslab.results.columns import run_columns
     from nfslab.results.selection import point_label
 
-    counted = {line.run_id for line in outcomes.counted}
     labels = {point.point_id: point_label(point) for point in outcomes.points}
+    columns = run_columns(outcomes)
+    ids, points = columns["run_id"], columns["point_id"]
     primary = outcomes.primary
-    return [
-        {
-            "run_id": line.run_id,
-            "point": labels.get(line.point_id, line.point_id),
-            "block": line.block,
-            "attempt": line.attempt,
-            "status": line.status,
-            "counted": line.run_id in counted,
-            "value": line.metrics.get(primary) if primary else None,
-            "flags": line.flags,
-            "reason": line.reason,
-            "started_unix_ns": line.started_unix_ns,
-            "duration_s": line.duration_ns / 1e9,
-        }
-        for line in outcomes.catalogue.lines
-    ]
+    values = outcomes.catalogue.rows.metric(primary) if primary else [None] * len(ids)
+    made = {"point": [labels.get(point, point) for point in points], "value": values}
+    shown = {name: made[name] if name in made else columns[name] for name in RUN_SHOWN}
+    return [dict(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)]
 
 
 def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:

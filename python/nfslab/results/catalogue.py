@@ -12,8 +12,9 @@ cache lacks; reports open all of them (`read_every_run`) and so find damage that
 covers up. Of several attempts at the same (point, block) only the newest counts for
 analysis; the others stay listed.
 
-All lines are validated in one call (10,000 lines of 750 bytes: 0.15 s); line by line
-only when that fails. Every line carries the `setup` digest of what was in effect (mounts,
+A catalogue that is plainly what nfslab writes, and tells of each sealed run once, is read as
+columns by the core (`results.rows`); lines are made of it when somebody asks for them. Any
+other is read line by line. Every line carries the `setup` digest of what was in effect (mounts,
 kernel, versions), so that "did the machine change between runs?" needs one provenance
 file for each setup, not one for each run.
 """
