@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from nfslab.experiment.setup import CollectorSetup, Point, Setup, TargetSetup
 
 MAX_REASONS_SHOWN = 20
-OTHER_MACHINES = f"client hosts ({CLUSTER})"
-"""A part: the machines of `[cluster]`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +123,14 @@ def require_runnable(result: Preflight, *, skip: bool) -> list[Point]:
     return result.runnable
 
 
+def _hosts(kind: str) -> str:
+    """The part that client hosts of a kind are."""
+    return f"client hosts ({kind})"
+
+
 def _knows_more(obstacles: Sequence[tuple[Obstacle, int]]) -> str:
     """The command that says most of them: of other machines the doctor here knows nothing."""
-    others = any(obstacle.part == OTHER_MACHINES for obstacle, _ in obstacles)
+    others = any(obstacle.part == _hosts(CLUSTER) for obstacle, _ in obstacles)
     return "`nfslab cluster check`" if others else "`nfslab doctor`"
 
 
@@ -150,7 +153,7 @@ def _of_guest(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     if point.setup.client.kernel is not None:
         reason = "the whole run is in a virtual machine ([machine] kernel), which makes none itself"
         fix = "leave out [machine] kernel: servers are on this machine then, clients in guests"
-        return [Obstacle("client hosts (vm)", reason, fix)]
+        return [Obstacle(_hosts("vm"), reason, fix)]
     if point.setup.client.hosts is not None:
         reason = "a run in a virtual machine has one client host: the guest"
         return [Obstacle("client hosts", reason, "leave out client.hosts, or [machine] kernel")]
@@ -199,7 +202,7 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     host = setup.client.host
     if setup.client.hosts is not None:
         named = f"{setup.client} {setup.server} {setup.cluster}"
-        ask(f"client hosts ({host})", named, lambda: KINDS[host].available(setup))
+        ask(_hosts(host), named, lambda: KINDS[host].available(setup))
     elif host != "local":
         wire = setup.client.wire
         ask(f"host {host}", wire, lambda: host_class(host).available(wire))
