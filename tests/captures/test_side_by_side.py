@@ -26,6 +26,7 @@ from nfslab.machine import children
 from tests.captures.test_part import HEADER_BYTES, records
 from tests.cli.invocation import nfslab
 from tests.cluster.clusters import Cluster
+from tests.stopping import stop
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICK = Asked(lenses=("operations",))
@@ -93,7 +94,7 @@ class Watched:
         def begun(*words: Any, **options: Any) -> children.Child:
             child = begin(*words, **options)
             if self.stops_first and not self.started:
-                child.process.send_signal(signal.SIGSTOP)
+                stop(child.process.pid)
             self.started.append(child.process)
             return child
 
@@ -232,7 +233,7 @@ def test_a_host_that_is_lost_costs_its_file_s_work_again(
         def begun(module: str) -> Agent:
             """It stands still before its agent is told anything."""
             agent = begin(module)
-            worker.send_signal(signal.SIGSTOP)
+            stop(worker.pid)
             return agent
 
         one.begin = begun  # type: ignore[method-assign]

@@ -25,6 +25,7 @@ from nfslab.storage.mountstats import MountCounts
 
 from tests.hosts.here import HERE
 from tests.machine import needs
+from tests.stopping import stop
 from tests.targets.nfs_share import MakeNfs
 
 PATIENCE_S = 120
@@ -178,7 +179,7 @@ def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> N
     with serving() as (server, port), mounted(port, folder):
         with lines("--interval", "250ms", folder) as told:
             next(told)
-            server.send_signal(signal.SIGSTOP)
+            stop(server.pid)
             writer = threading.Thread(target=(folder / "file").write_bytes, args=(b"text",))
             writer.start()
             stalled = next(line for line in told if line["mounts"][0]["state"] == "stalled")
