@@ -16,7 +16,7 @@ import pytest
 from nfslab.cluster import link
 from nfslab.cluster.attended import BEAT_S, GRACE_S
 from nfslab.cluster.base import SILENCE_S
-from nfslab.cluster.identity import facts_here
+from nfslab.cluster.identity import facts_here, limits_here
 from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import AgentThere, ClusterThere
 from nfslab.cluster.settings import joined
@@ -290,7 +290,7 @@ def test_what_cannot_be_begun_says_why(calm: Cluster) -> None:
 
 def test_facts_are_those_of_the_machine(calm: Cluster) -> None:
     with calm.connected() as connected:
-        assert connected.members[0].facts() == facts_here()
+        assert connected.members[0].facts() == facts_here() | limits_here()
 
 
 def test_the_doctor_there_is_asked(calm: Cluster) -> None:

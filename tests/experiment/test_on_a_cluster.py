@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from nfslab.errors import UsageError
 from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
 from nfslab.experiment.members import link_to
+from nfslab.experiment.preflight import Obstacle, preflight
 from nfslab.experiment.reading import read_experiment
 from nfslab.mounts.fuse import FuseMount
 from nfslab.offered.measuring import measure_point
@@ -118,6 +120,24 @@ def test_a_machine_that_is_not_there_is_said_before_anything_runs(
     with pytest.raises(UsageError, match="'load9' is no host of the cluster") as raised:
         run(path)
     assert "nfslab cluster check" in raised.value.fix
+
+
+def test_more_processes_than_a_machine_has_files_for_are_said_before_anything_runs(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    worker = cluster.workers["load2"]
+    _soft, hard = resource.prlimit(worker.pid, resource.RLIMIT_NOFILE)
+
+    def obstacles(files: int) -> list[Obstacle]:
+        resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (files, hard))
+        found = preflight(read_experiment(file(tmp_path, of(cluster))).points)
+        return [obstacle for obstacle, _ in found.obstacles()]
+
+    # Two take three pipes each, and an agent itself 64 files.
+    assert obstacles(70) == []
+    (found,) = obstacles(69)
+    assert "2 processes are more than the open files of host load2 allow" in found.reason
+    assert "client.processes" in found.fix
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,11 @@ fn content(folder: BorrowedFd<'_>, path: &[u8], buffer: &mut Vec<u8>) -> Option<
             buffer.resize(2 * length, 0);
         }
         let rest = buffer.get_mut(length..)?;
-        match retry_on_intr(|| read(&file, &mut *rest)).ok()? {
-            0 => return Some(length),
-            more => length += more,
+        let (asked, more) = (rest.len(), retry_on_intr(|| read(&file, &mut *rest)).ok()?);
+        length += more;
+        // Less than was asked for: a file ends there. What does not is no record that was sealed.
+        if more < asked {
+            return Some(length);
         }
     }
 }

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.base import SILENCE_S
 from nfslab.cluster.hosted import Hosted
-from nfslab.cluster.identity import difference, facts_here
+from nfslab.cluster.identity import difference, facts_here, limits_here
 from nfslab.errors import one_line
 from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.undo import Scope, end_strays
@@ -61,7 +61,7 @@ class Attended:
 
     async def serve(self, prime: dict[str, Any]) -> None:
         """Until the prime leaves, is lost, or is refused."""
-        own = facts_here()
+        own = facts_here() | limits_here()
         if differs := difference(own, prime):
             # Seen from here, "there" is the prime: the sentence is the prime's to make.
             await self._say("hello", name=self._name, facts=json.dumps(own), refused=differs)

@@ -1,16 +1,19 @@
-"""What a machine of a cluster says of itself: its kernel, its size, which nfslab and which core."""
+"""What a machine of a cluster says of itself: kernel, size, limits, which nfslab, which core."""
 
 from __future__ import annotations
 
 import os
 import platform
+import resource
 import socket
+from pathlib import Path
 from typing import Any, Final
 
 from nfslab import __version__
 
 SAME: Final = ("nfslab", "core")
 """What has to be the same on all machines of a cluster."""
+PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 UNKNOWN: Final = "none"
 WORDS_MAX: Final = 2000
 
@@ -38,6 +41,13 @@ def facts_here() -> dict[str, Any]:
         "nfslab": __version__,
         "core": core_identity(),
     }
+
+
+def limits_here() -> dict[str, int]:
+    """How many files a process of this machine may open, and of how many ports."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    low, high = map(int, PORTS.read_text("ascii").split()) if PORTS.exists() else (0, -1)
+    return {"files": files, "ports": high - low + 1}
 
 
 def difference(here: dict[str, Any], there: dict[str, Any]) -> str:

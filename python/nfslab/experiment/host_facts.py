@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import resource
-from pathlib import Path
 from typing import Any, Final
 
-from nfslab.cluster.identity import facts_here
+from nfslab.cluster.identity import facts_here, limits_here
 from nfslab.errors import RunFailed
 from nfslab.machine.emulation import is_emulated
 from nfslab.machine.journal import boot_id
 
 MODULE: Final = "nfslab.experiment.in_part"
 """What an agent on a client host runs."""
-PORTS: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 FILES_KEPT: Final = 64
 """Of an agent for itself: libraries, logs, sockets."""
 PIPES: Final = 3
@@ -22,10 +19,8 @@ PIPES: Final = 3
 
 def facts() -> dict[str, Any]:
     """What a prime has to know of this host before it gives it a part."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    low, high = map(int, PORTS.read_text("ascii").split()) if PORTS.exists() else (0, -1)
-    own = {"boot_id": boot_id(), "files": files, "ports": high - low + 1}
-    return facts_here() | own | {"emulated": is_emulated()}
+    own = {"boot_id": boot_id(), "emulated": is_emulated()}
+    return facts_here() | limits_here() | own
 
 
 def room(name: str, facts: dict[str, Any], processes: int, connections: int) -> None:

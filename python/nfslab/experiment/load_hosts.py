@@ -97,7 +97,7 @@ class LoadHosts:
                 f"{of:,} generator processes", why=f"{PARTS_MAX} make one load at most",
                 fix="give fewer --hosts or --generators",
             )  # fmt: skip
-        usable = KINDS[asked.client.host].available(asked)
+        usable = KINDS[asked.client.host].available(asked, processes, processes)
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
         with Resources("sfs on hosts") as resources:

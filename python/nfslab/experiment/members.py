@@ -49,9 +49,10 @@ class Kind:
     connect: Callable[[Asked, Resources, Kernels], tuple[Cluster, Link]]
     """They, then the server's host where that is another one, and the way between them and this
     machine; RunFailed, UsageError."""
-    available: Callable[[Asked], Availability]
+    available: Callable[[Asked, int, int], Availability]
+    """With so many processes on each, and so many connections of each; RunFailed."""
     is_here: bool = True
-    """Their limits, files and programs are this machine's."""
+    """Their files and programs are this machine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,11 @@ SEATS: Final[dict[str, Callable[[str, Client | Server, Kernels], Seat]]] = {
 """By the kind of host: those that sit on one bridge of this machine."""
 
 
-def _can_be(asked: Asked) -> Availability:
+def _can_be(asked: Asked, processes: int, connections: int) -> Availability:
     """Can there be such seats? Of guests also: is there such a kernel?"""
     from nfslab.cluster.guests import require_guests
+    from nfslab.cluster.identity import limits_here
+    from nfslab.experiment.host_facts import room
     from nfslab.hosts.namespace import NamespaceHost
     from nfslab.vm import kernel as kernel_files
 
@@ -157,6 +160,9 @@ def _can_be(asked: Asked) -> Availability:
             usable = NamespaceHost.available(section.wire)
             if not usable.ok:
                 return usable
+    # A guest has limits of its own, and says them when it is there.
+    for name in asked.client.host_names if asked.client.host != VM else ():
+        room(name, limits_here(), processes, connections)
     return Availability(True)
 
 
@@ -174,10 +180,16 @@ def _machines(
         raise
 
 
-def _machines_are_there(asked: Asked) -> Availability:
-    """With the same nfslab; they are left again."""
+def _machines_are_there(asked: Asked, processes: int, connections: int) -> Availability:
+    """With the same nfslab, and room for so many processes; they are left again."""
+    from nfslab.experiment.host_facts import room
+
     cluster, _ = _machines(asked)
-    cluster.close()
+    try:
+        for member in cluster.members[: len(asked.client.host_names)]:
+            room(member.name, member.facts(), processes, connections)
+    finally:
+        cluster.close()
     return Availability(True)
 
 

@@ -201,8 +201,10 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     )
     host = setup.client.host
     if setup.client.hosts is not None:
-        named = f"{setup.client} {setup.server} {setup.cluster}"
-        ask(_hosts(host), named, lambda: KINDS[host].available(setup))
+        processes = setup.client.processes
+        connections = workload.make().connections(processes)
+        named = f"{setup.client} {setup.server} {setup.cluster} {connections}"
+        ask(_hosts(host), named, lambda: KINDS[host].available(setup, processes, connections))
     elif host != "local":
         wire = setup.client.wire
         ask(f"host {host}", wire, lambda: host_class(host).available(wire))
@@ -228,9 +230,7 @@ def _is_elsewhere(setup: Setup, target: TargetSetup) -> bool:
 
 
 def _of_client_hosts(setup: Setup) -> list[Obstacle]:
-    """Can several client hosts make it together, as far as this machine knows?"""
-    from nfslab.experiment.host_facts import facts, room
-
+    """Can several client hosts make it together?"""
     client = setup.client
     if client.hosts is None:
         return []
@@ -243,13 +243,6 @@ def _of_client_hosts(setup: Setup) -> list[Obstacle]:
         if not answer.ok:
             return [Obstacle("server host", answer.reason, answer.fix)]
     answer = workload.check_hosts(len(names), client.processes)
-    # Those of others are asked when they are there.
-    if answer.ok and KINDS[client.host].is_here:
-        try:
-            for name in names:
-                room(name, facts(), client.processes, workload.connections(client.processes))
-        except RunFailed as error:
-            answer = Availability(False, f"{error.what}: {error.why}", error.fix)
     return [] if answer.ok else [Obstacle(part, answer.reason, answer.fix)]
 
 
