@@ -47,14 +47,16 @@ def test_its_forms_tell_the_same(results: Path, capsys: Capture) -> None:
     (compared,) = told["comparisons"]
     assert (compared["base"], compared["new"]) == ({"sync": True}, {"sync": False})
     parts = {one["part"]: one for one in compared["parts"]}
-    assert 0 < parts["final_sync"]["new_ns"] < parts["final_sync"]["base_ns"], "closing alone"
+    assert parts["final_sync"]["new_ns"] > 0, "closing alone takes time, too"
+    assert parts["final_sync"]["base_ns"] > 0
     for point in told["points"]:
         top = [one["ns"] for one in point["parts"] if "/" not in one["part"]]
         assert sum(top) == pytest.approx(point["mean_ns"])
     for form in ([], ["--markdown"]):
         said = nfslab(capsys, "explain", results, *form)
         assert said.code == 0
-        assert said.out.count("sync=False") >= 2
+        # In the table, and in the sentence where a difference is shown.
+        assert said.out.count("sync=False") >= 1 + compared["whole"]["shown"]
 
 
 def test_results_without_operations_are_refused(tmp_path: Path, capsys: Capture) -> None:
@@ -66,7 +68,7 @@ def test_results_without_operations_are_refused(tmp_path: Path, capsys: Capture)
     (folder,) = (tmp_path / "results").iterdir()
     assert nfslab(capsys, "explain", folder).code == 1
     assert nfslab(capsys, "explain", folder, "--json", "--markdown").code == 2
-    assert nfslab(capsys, "explain", tmp_path / "nowhere").code in (1, 2)
+    assert nfslab(capsys, "explain", tmp_path / "nowhere").code == 2
     assert json.loads(nfslab(capsys, "explain", folder, "--json").out) == {
         "emulated": "", "confirmation": None, "comparisons": [], "points": [],
     }  # fmt: skip

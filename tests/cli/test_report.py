@@ -79,7 +79,7 @@ def test_a_place_that_cannot_be_written(
 def test_bad_usage(folder: ExperimentFolder, capsys: Capture, tmp_path: Path) -> None:
     assert nfslab(capsys, "report", folder.path, "--markdown", "--json").code == 2
     said = nfslab(capsys, "report", tmp_path / "nowhere")
-    assert said.code == 1
+    assert said.code == 2
     assert "cannot read" in said.err
 
 

@@ -95,7 +95,7 @@ def test_mistakes_are_told(experiment: Experiment, tmp_path: Path) -> None:
         experiment.samples("../../x", "transactions")
     with pytest.raises(UsageError, match="no factor 'client'"):
         experiment.select(client=1)
-    with pytest.raises(ResultsError, match="cannot read"):
+    with pytest.raises(UsageError, match="cannot read"):
         nfslab.open(tmp_path / "nowhere")
 
 

@@ -100,7 +100,7 @@ def test_the_folder_above_will_do_when_it_holds_one(path: Path, tmp_path: Path) 
     assert path.name in caught.value.why
     with pytest.raises(ResultsError, match="no experiment"):
         locate(path / "runs")
-    with pytest.raises(ResultsError, match="cannot read"):
+    with pytest.raises(UsageError, match="cannot read"):
         parse_selection(str(tmp_path / "nowhere"))
 
 

@@ -225,10 +225,10 @@ class Outcomes:
 
 
 def experiments_in(path: Path) -> list[Path]:
-    """The experiment folders right below `path`, by name."""
-    with system_errors(
-        f"cannot read {path}", "give a results folder, or the folder of one experiment in it"
-    ):
+    """The experiment folders right below `path`, by name; UsageError where there is no folder."""
+    kind = ResultsError if path.is_dir() else UsageError
+    fix = "give a results folder, or the folder of one experiment in it"
+    with system_errors(f"cannot read {path}", fix, kind):
         return sorted(entry for entry in path.iterdir() if (entry / RECORD).is_file())
 
 
