@@ -80,5 +80,5 @@ def test_damaged_and_half_runs_are_mentioned(tmp_path: Path, capsys: Capture) ->
 def test_nothing_there(tmp_path: Path, capsys: Capture) -> None:
     assert str(tmp_path) in nfslab(capsys, "list", tmp_path).out
     said = nfslab(capsys, "list", tmp_path / "nowhere")
-    assert said.code == 1
+    assert said.code == 2
     assert "cannot read" in said.err

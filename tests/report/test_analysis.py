@@ -423,7 +423,7 @@ def test_the_json_is_the_analysis(tmp_path: Path) -> None:
 def test_nothing_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="no experiment"):
         analyse(tmp_path)
-    with pytest.raises(ResultsError, match="cannot read"):
+    with pytest.raises(UsageError, match="cannot read"):
         analyse(tmp_path / "nowhere")
 
 

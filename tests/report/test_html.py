@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pytest
-from nfslab.errors import ResultsError
+from nfslab.errors import UsageError
 from nfslab.report.analysis import analyse
 from nfslab.report.html import document
 from nfslab.report.html.columns import ChunkWriter
@@ -164,7 +164,7 @@ def test_baseline_can_be_chosen(experiment: Path) -> None:
 def test_written_whole_or_not_at_all(experiment: Path, tmp_path: Path) -> None:
     output = tmp_path / "report.html"
     output.write_text("earlier")
-    with pytest.raises(ResultsError):
+    with pytest.raises(UsageError):
         write_html(tmp_path / "nothing-here", output)
     assert output.read_text() == "earlier"
     assert write_html(experiment, output) == output
