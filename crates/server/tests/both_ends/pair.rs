@@ -1,10 +1,12 @@
 //! A server and a client that has mounted it.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use client::nfs3::{Export as Mounted, FileHandle, Procedure};
 use client::{Client, File, MountOptions};
+use rustix::net;
 use server::HandleKey;
 use server::net::{RunningServer, ServerOptions};
 use server::protocol::{Export, ExportOptions, Service};
@@ -29,6 +31,36 @@ pub fn start(service: &Arc<Service>, address: SocketAddr, options: ServerOptions
         ..options
     };
     RunningServer::start(Arc::clone(service), options).unwrap()
+}
+
+/// A port that servers, one after the other, listen on: no connection of another process is given
+/// it between two of them (nobody listens here, and both allow the address to be used again).
+pub struct Port {
+    pub address: SocketAddr,
+    _holder: OwnedFd,
+}
+
+impl Port {
+    pub fn held() -> Self {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let holder = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+        net::sockopt::set_socket_reuseaddr(&holder, true).unwrap();
+        net::bind(&holder, &any).unwrap();
+        Port {
+            address: net::getsockname(&holder).unwrap().try_into().unwrap(),
+            _holder: holder,
+        }
+    }
+
+    /// Over TCP alone: nothing holds the port of UDP.
+    pub fn start(&self, service: &Arc<Service>) -> RunningServer {
+        let options = ServerOptions {
+            listen: vec![self.address],
+            udp: false,
+            ..ServerOptions::default()
+        };
+        RunningServer::start(Arc::clone(service), options).unwrap()
+    }
 }
 
 pub fn mount(server: SocketAddr, text: &str) -> Mounted {

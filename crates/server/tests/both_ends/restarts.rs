@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use client::File;
-use server::net::ServerOptions;
 
 use crate::forgetful::Forgetful;
-use crate::pair::{create, mount, open, service, start};
+use crate::pair::{Port, create, mount, open, service};
 use crate::waits::Waits;
 
 const BLOCK: usize = 16 << 10;
@@ -47,10 +46,9 @@ fn no_byte_is_lost_over_restarts_that_lose_what_was_not_committed() {
     ] {
         let store = Arc::new(Forgetful::new());
         let service = service(Arc::clone(&store) as _);
-        let any = "127.0.0.1:0".parse().unwrap();
-        let mut server = start(&service, any, ServerOptions::default());
-        let address = server.addresses()[0];
-        let mounted = mount(address, text);
+        let port = Port::held();
+        let mut server = port.start(&service);
+        let mounted = mount(port.address, text);
         let handle = create(&mounted, b"f");
         let reader = mounted.client.record_every_call(1 << 20).unwrap();
         let file = open(&mounted, handle);
@@ -74,7 +72,7 @@ fn no_byte_is_lost_over_restarts_that_lose_what_was_not_committed() {
                 lost += now;
                 server.stop().unwrap();
                 lost += store.crash();
-                server = start(&service, address, ServerOptions::default());
+                server = port.start(&service);
             }
             ends.store(true, Ordering::SeqCst);
             (load.join().unwrap(), server)
