@@ -72,17 +72,19 @@ def test_a_shipped_mix_runs_and_says_its_sources(mix: Path) -> None:
     text = mix.read_text()
     assert "Sources: " in text or "our choice" in text
     with Server(json.dumps({"store": "memory"})) as server:
-        load = Load(json.dumps(plan_of(mix, server.port)))
+        load = Load(json.dumps(plan_of(mix, server.port, warm_up_s=0, measure_s=600)))
         described = load.plan()
         assert sum(described["plan"]["mix"].values()) == pytest.approx(100)
         assert bool(described["notes"]) == (mix.stem == "sfs3")  # sums to 99 as printed
         (mount,) = load.prepare()
         assert (mount["files_found"], mount["files_made"]) == (0, 60)
-        report = load.run()
+        # Ended when so many were answered, however long that takes.
+        report = load.run(lambda progress: progress["answered"] < 50)
+    assert report["ended"] == "stopped"
     assert report["unexpected"] == []
     assert report["little"]["residual_ns"] == 0
     assert report["schema"] == LOAD_SCHEMA
-    assert report["answered"] > 50
+    assert report["answered"] >= 50
 
 
 def test_sizes_of_whole_sets_are_those_of_the_sources() -> None:
@@ -120,9 +122,9 @@ def test_calls_histograms_and_series_are_the_same_point() -> None:
     served = served[served["received_ns"] >= report["start_monotonic_ns"]]
     assert sorted(served["xid"]) == sorted(calls["xid"])
     assert len(calls) == sum(operation["calls"] for operation in report["operations"])
-    assert {progress["stage"] for progress in seen} == {"run"}
+    # Who watches may have had no processor for as long as the whole load, and was told nothing.
+    assert {progress["stage"] for progress in seen} <= {"run"}
     phases = {progress["phase"] for progress in seen}
-    assert phases
     assert phases <= {"warm_up", "measure", "cool_down", "drain"}
     histograms = load.histograms()
     assert histograms["all"].count == report["answered"]

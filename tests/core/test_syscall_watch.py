@@ -430,7 +430,9 @@ def test_a_sync_is_as_long_as_by_the_program_s_own_clock(tmp_path: Path) -> None
     processor_ns, *own_ns = map(int, (tmp_path / "own").read_text().split())
     assert len(latency_ns) == len(own_ns) == 300
     assert all(one <= own for one, own in zip(latency_ns, own_ns, strict=True))
-    assert sum(own_ns) - sum(latency_ns) <= processor_ns
+    # Processors that were taken away are told in whole ticks.
+    tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
+    assert sum(own_ns) - sum(latency_ns) <= processor_ns + tick_ns
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
@@ -616,7 +618,10 @@ def test_block_requests_are_those_that_were_made(tmp_path: Path) -> None:
     requests = [
         (row["kind"], row["sector"], row["size"]) for row in seen.blocks if row["device"] == name
     ]
-    assert [r for r in requests if r[0] in ("write", "read")] == [
+    # Whoever looks at new devices (udev does) may read its beginning and its end meanwhile.
+    middle = range((1 << 20) // 512, (3 << 20) // 512)
+    ours = [r for r in requests if r[0] == "write" or (r[0] == "read" and r[1] in middle)]
+    assert ours == [
         ("write", (1 << 20) // 512, 65536), ("read", (2 << 20) // 512, 65536),
     ]  # fmt: skip
     assert "flush" in {kind for kind, _, _ in requests}

@@ -6,6 +6,7 @@ import os
 import resource
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from nfslab._core import CoreError, SystemSampler
 
 NS_PER_S = 1_000_000_000
+PATIENCE_S = 120
 
 
 def column(result: dict, name: str) -> npt.NDArray[np.int64]:  # type: ignore[type-arg]
@@ -147,11 +149,15 @@ def test_a_forgotten_sampler_ends_its_thread() -> None:
     def threads() -> set[str]:
         names = set()
         for task in Path("/proc/self/task").iterdir():
-            names.add((task / "comm").read_text().strip())
+            with suppress(OSError):  # it has ended
+                names.add((task / "comm").read_text().strip())
         return names
 
     sampler = SystemSampler(NS_PER_S)
     sampler.start()
     assert "system-sampler" in threads()
     del sampler
-    assert "system-sampler" not in threads()
+    # Whoever waits for a thread goes on before the kernel has taken it off its list.
+    limit = time.monotonic() + PATIENCE_S
+    while "system-sampler" in threads():
+        assert time.monotonic() < limit

