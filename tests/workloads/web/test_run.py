@@ -170,7 +170,12 @@ def test_conforming_connections_are_what_a_known_limit_allows(scratch: Path) -> 
     )  # fmt: skip
     assert checks["posts"].verdict == "ok"
     found = outcome.metrics["conforming_connections"].value
-    assert abs(found - allowed) <= 0.05 * allowed, outcome.samples["web_steps"].to_pylist()
+    steps = outcome.samples["web_steps"].to_pylist()
+    # With 20 of them a step may stand still for 0.8 s, with 24 for 0.2 s: on a busy machine fewer
+    # than are allowed may be found, and the search has to have seen one of them fail.
+    disturbed = [one for one in steps if 20 < one["connections"] < 25 and one["verdict"] != "good"]
+    assert found <= 1.05 * allowed, steps
+    assert found >= (0.8 if disturbed else 0.95) * allowed, steps
 
 
 def test_nginx_that_does_not_start_says_its_last_lines(
