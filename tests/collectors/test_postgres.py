@@ -118,6 +118,7 @@ def test_a_planted_lock_wait_is_seen(watch: Watched) -> None:
         watcher = collector._watch
         assert watcher is not None
         while watcher._sql.looks < 5:
+            assert time.monotonic() < deadline, "nobody looks"
             time.sleep(0.01)
         holder.rollback()
         waiting.join()
