@@ -65,7 +65,9 @@ if TYPE_CHECKING:
 
 COUNTER_ROWS_MAX: Final = 4_000_000
 """Rows kept in memory; beyond, sampling stops and the summary says so."""
-GONE_LIMIT_S: Final = 5.0
+GONE_LIMIT_S: Final = 30.0
+STAY_LIMIT_S: Final = 5.0
+"""Of the load's connections that were there before it was watched: they may well stay."""
 GONE_POLL_S: Final = 0.02
 OLD_STATISTICS_LAG_S: Final = 1.1
 """Before 15 a statistics process writes its file at most every half a second."""
@@ -209,7 +211,7 @@ class _Watch(EngineWatch):
 
         with contextlib.suppress(psycopg.Error):
             # Those of a warm-up hand their counts over when they go.
-            self._counted(partial(self._await_gone, self._here_before))
+            self._counted(partial(self._await_gone, self._here_before, STAY_LIMIT_S))
             self._first = self._counted(self._read_counters)
         self._processors.begin()
         if self._memory is not None:
@@ -370,15 +372,15 @@ class _Watch(EngineWatch):
 
     def _wait_for_clients(self) -> bool:
         """Until the load's connections are gone: then their counts have been handed over."""
-        if not self._await_gone():
+        if not (self._await_gone(self._here_before) and self._await_gone(limit_s=STAY_LIMIT_S)):
             return False
         if self._service.major < 15:
             time.sleep(OLD_STATISTICS_LAG_S)
         return True
 
-    def _await_gone(self, but: Collection[int] = ()) -> bool:
+    def _await_gone(self, but: Collection[int] = (), limit_s: float = GONE_LIMIT_S) -> bool:
         """Until none of the load's backends is there, but for these."""
-        deadline = time.monotonic() + GONE_LIMIT_S
+        deadline = time.monotonic() + limit_s
         while any(pid not in but for (pid,) in self._clients()):
             if time.monotonic() > deadline:
                 return False
