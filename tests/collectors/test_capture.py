@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import time
 import uuid
@@ -106,14 +107,34 @@ def test_what_is_sent_on_loopback_is_not_copied_twice(run: Run) -> None:
     need("tcpdump")
     if os.geteuid() != 0:
         pytest.skip("only root may set an option on the tool's socket")
-    watched(run, "udp", tool="tcpdump")
-    said = (run.context.folder / "logs" / "capture-tcpdump.log").read_text()
-    counts = Tool("tcpdump").counts(said)
+    with exchange("udp") as port:
+        given = {"interface": "lo", "filter": f"udp port {port}", "tool": "tcpdump"}
+        collector = CaptureCollector(CaptureCollectorParameters(**given))
+        collector.start(run.context)
+        log = run.context.folder / "logs" / "capture-tcpdump.log"
+        before = _asked_now(collector, log)
+        converse(port, "udp")
+        collector.stop()
+    counts = Tool("tcpdump").counts(log.read_text())
     assert counts.captured == 2 * CALLS
-    # libpcap alone lets the kernel copy both: twice as many received as captured. (A few may be
-    # others', from before the filter was set.)
+    # libpcap alone lets the kernel copy both: twice as many received as captured. (From before
+    # the filter was set there may be any number of others'.)
     assert counts.received is not None
-    assert counts.received < 3 * CALLS
+    assert before.received is not None
+    assert counts.received - before.received < 3 * CALLS
+
+
+def _asked_now(collector: CaptureCollector, log: Path) -> Counts:
+    """What tcpdump tells when it is asked."""
+    assert collector._watch is not None
+    process = collector._watch._process
+    assert process is not None
+    os.kill(process.pid, signal.SIGUSR1)
+    limit = time.monotonic() + PATIENCE_S
+    while not (told := Tool("tcpdump").answered(log.read_text())):
+        assert time.monotonic() < limit, "it does not answer"
+        time.sleep(0.01)
+    return told[-1]
 
 
 @every_tool

@@ -40,8 +40,9 @@ for n in range({SYNCS}):
     os.pwrite(file, bytes([n % 251 + 1]) * {TAIL}, n * {ROUND} + {FULL * WSIZE})
     os.fdatasync(file)
 """
-STALL_MS = 800
-"""Longer than what a busy machine usually does to a call."""
+STALL_MS = 4000
+"""Half of it is longer than a busy machine keeps a program from its processor: the program takes a
+sync of that length for the stall, and ends soon after."""
 STALLED = f"""
 import os, sys, time
 file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)

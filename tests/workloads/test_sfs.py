@@ -35,7 +35,8 @@ def workload(**values: Any) -> SfsWorkload:
 
 
 def run_sfs(scratch: Path, store: str = "memory", **values: Any) -> tuple[Outcome, Run]:
-    short = {"files": 60, "warm_up": "0.1s", "duration": "0.4s"}
+    # A window longer than a busy machine takes its processors away: some are answered in it.
+    short = {"files": 60, "warm_up": "0.1s", "duration": "1.5s"}
     work = workload(**(short | values))
     if not work.check().ok:
         pytest.skip(work.check().reason)
@@ -71,7 +72,7 @@ def test_a_run_is_its_point(scratch: Path) -> None:
     begin, end = run.context.timed.start_ns, run.context.timed.end_ns
     assert begin is not None
     assert end is not None
-    assert end - begin == 500_000_000, "the warm-up and the window"
+    assert end - begin == 1_600_000_000, "the warm-up and the window"
 
 
 @pytest.mark.parametrize("generators", [1, 2])
@@ -139,8 +140,9 @@ def test_two_mounts_share_one_load(scratch: Path) -> None:
     assert [mount["files_found"] for mount in point["mounts"]] == [100, 100], "half the set each"
     first, second = (mount["calls"] for mount in point["mounts"])
     # An even load, evenly spread.
-    assert first + second > 100
-    assert abs(first - second) <= 2 + point["unsent"] + point["not_sent"]
+    not_called = point["unsent"] + point["not_sent"]
+    assert first + second + not_called > 100
+    assert abs(first - second) <= 2 + not_called
     assert len({mount["options"] for mount in point["mounts"]}) == 2, "two servers"
     ports = {text for text in run.context.commands[0] if "port=" in text}
     assert len(ports) == 2, "each has its own"

@@ -62,7 +62,7 @@ def test_each_transaction_is_a_row_and_is_in_the_database(engine: str, scratch: 
     rows = outcome.samples["transactions"]
     t_ns, latency_ns = (rows[name].to_numpy() for name in ("t_ns", "latency_ns"))
     assert outcome.operations == "transactions"
-    assert len(rows) == outcome.metrics["transactions"].value > 10
+    assert len(rows) == outcome.metrics["transactions"].value > 0
     assert (latency_ns > 0).all()
     assert (t_ns - latency_ns >= 0).all(), "t = 0 is the first one's begin"
     assert (np.diff(t_ns) >= 0).all()
@@ -152,7 +152,8 @@ def test_a_lock_that_does_not_come_is_a_failed_transaction(scratch: Path) -> Non
         (check,) = work.verify(run.context, outcome)
     failed = outcome.metrics["failed"].value
     assert 1 <= failed <= 2
-    assert outcome.metrics["retries"].value == failed
+    # Who waits for a row that the waiting one holds may run out of patience with it.
+    assert outcome.metrics["retries"].value >= failed
     assert outcome.samples["transactions"]["latency_ns"].null_count == failed
     assert check.verdict == "ok", check.message
 

@@ -34,6 +34,7 @@ TOKEN_VARIABLE = "NFSLAB_RUN"
 CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 ENVIRON_LIMIT_BYTES = 4 << 20
 """Read at most this much of an environment (the kernel allows 2 MiB with 8 MiB stacks)."""
+GRACE_S = 2.0
 KILL_LIMIT_S = 15.0
 """How long a process may take to vanish after SIGKILL before it is reported as stuck."""
 POLL_S = 0.05
@@ -221,7 +222,7 @@ def wait_for_change(processes: Iterable[Status], timeout_s: float) -> None:
 
 
 def end_all(
-    find: Callable[[], list[Status]], *, first: int = signal.SIGTERM, grace_s: float = 2.0
+    find: Callable[[], list[Status]], *, first: int = signal.SIGTERM, grace_s: float = GRACE_S
 ) -> tuple[list[Status], list[Status]]:
     """End whatever `find` finds, again and again until it finds nothing.
 

@@ -43,6 +43,9 @@ BUSY_LIMIT_S = 10.0
 """How long something may stay busy after its users were ended."""
 BUSY_POLL_S = 0.02
 TOOL_LIMIT_S = 60.0
+SERVER_GRACE_S = 15.0
+"""A PostgreSQL that is asked to quit gives its own processes 5 s; killed, it leaves its shared
+memory."""
 STACKED_MOUNTS_MAX = 16
 NETWORK_NAMESPACES = Path("/run/netns")
 """Where ip-netns(8) keeps them."""
@@ -68,7 +71,8 @@ def undo_process(what: dict[str, Any], scope: Scope) -> str:
         return processes.find_ours("", (root,))
 
     first = int(what.get("stop_signal", signal.SIGTERM))
-    ended, stuck = processes.end_all(find, first=first)
+    grace_s = SERVER_GRACE_S if first == signal.SIGQUIT else processes.GRACE_S
+    ended, stuck = processes.end_all(find, first=first, grace_s=grace_s)
     _refuse_stuck(stuck)
     return _sentence(ended)
 

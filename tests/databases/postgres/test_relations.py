@@ -59,6 +59,11 @@ def made(server: Any) -> Iterator[psycopg.Connection[Any]]:
                 connection.execute(statement)
             connection.execute("CHECKPOINT")
             yield connection
+        # The server itself waits 5 s for the processes of connections that were closed.
+        left = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'Shop.1'"
+        deadline = time.monotonic() + 120
+        while outside.execute(left).fetchone() != (0,):
+            assert time.monotonic() < deadline
         outside.execute('DROP DATABASE "Shop.1"')
 
 

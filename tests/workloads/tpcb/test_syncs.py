@@ -9,6 +9,7 @@ truncation (synced with `full`), or zeros over its header (synced). The log (WAL
 from __future__ import annotations
 
 import math
+import time
 import uuid
 from collections import Counter
 from typing import Any
@@ -33,8 +34,11 @@ INNODB = {
 }  # fmt: skip
 
 
-def watched(way: Way | None = None, **given: Any) -> tuple[Counter[str], dict[str, Metric], Any]:
-    """Syncs in the timed part by class of files; the run's metrics; its samples."""
+def watched(
+    way: Way | None = None, **given: Any
+) -> tuple[Counter[str], dict[str, Metric], Any, float]:
+    """Syncs in the timed part by class of files; the run's metrics; its samples; how long it was
+    watched, s."""
     if way == "shim" and (missing := shim_missing()):
         pytest.skip(missing)
     common = {"data": "disk", "duration": 1, "clients": 1}
@@ -51,9 +55,11 @@ def watched(way: Way | None = None, **given: Any) -> tuple[Counter[str], dict[st
             collector.ready(run.context)
             work.prepare(run.context)
             assert collector.applies(run.context).ok
+            began = time.monotonic()
             collector.start(run.context)
             outcome = work.measure(run.context)
             evidence = collector.stop()
+            watched_s = time.monotonic() - began
             assert work.verify(run.context, outcome)[0].verdict == "ok"
     assert "incomplete" not in evidence.summary, evidence.summary
     classes = {
@@ -63,7 +69,7 @@ def watched(way: Way | None = None, **given: Any) -> tuple[Counter[str], dict[st
     for row in evidence.tables["syscall_counts"].to_pylist():
         if row["call"] in SYNCS:
             found[classes.get(row["file_id"], "")] += row["calls"]
-    return found, outcome.metrics, outcome.samples
+    return found, outcome.metrics, outcome.samples, watched_s
 
 
 @needs.ebpf
@@ -86,7 +92,7 @@ def watched(way: Way | None = None, **given: Any) -> tuple[Counter[str], dict[st
 )
 def test_a_commit_of_sqlite_has_its_syncs(mode: str, level: str, each: dict[str, int]) -> None:
     pragmas = {"journal_mode": mode, "synchronous": level, "wal_autocheckpoint": 0}
-    found, metrics, _ = watched(engine="sqlite", sqlite=pragmas)
+    found, metrics, _, _ = watched(engine="sqlite", sqlite=pragmas)
     commits = metrics["transactions"].value
     # Opening and closing the database may add a few of their own (a log's beginning and end).
     for name in {*each, JOURNAL, DATABASE, LOG, DIRECTORY}:
@@ -101,17 +107,17 @@ def test_a_commit_of_sqlite_has_its_syncs(mode: str, level: str, each: dict[str,
 def test_innodb_counts_the_same_syncs(way: Way) -> None:
     # Nothing is written but for the transactions.
     quiet = {"innodb_stats_persistent": False, "innodb_max_dirty_pages_pct_lwm": 0}
-    found, metrics, samples = watched(way, engine="mariadb", mariadb=quiet)
+    found, metrics, samples, watched_s = watched(way, engine="mariadb", mariadb=quiet)
     grown = dict(zip(*samples["server_status"].to_pydict().values(), strict=True))
     commits = metrics["transactions"].value
     seen = sum(found[name] for name in INNODB)
-    assert seen >= found["InnoDB redo log"] >= commits > 10
+    assert seen >= found["InnoDB redo log"] >= commits > 0
     # Both read a moment apart: the log is flushed once a second for itself, too.
-    assert abs(seen - grown["Innodb_data_fsyncs"]) <= 2 + math.ceil(metrics["measured_s"].value)
+    assert abs(seen - grown["Innodb_data_fsyncs"]) <= 2 + math.ceil(watched_s)
 
 
 def test_sqlite_is_watched_by_a_preloaded_library_too() -> None:
     """Its program is started by us: a preloaded library sees it as eBPF does."""
     pragmas = {"journal_mode": "truncate", "synchronous": "full"}
-    found, metrics, _ = watched("shim", engine="sqlite", sqlite=pragmas)
+    found, metrics, _, _ = watched("shim", engine="sqlite", sqlite=pragmas)
     assert found[JOURNAL] == 3 * metrics["transactions"].value

@@ -133,7 +133,7 @@ def test_a_redirect_is_an_error_and_its_address_is_never_asked(
 
 
 def test_a_small_share_of_errors_is_told_and_counts(scratch: Path, documents: Path) -> None:
-    with serving(documents, "bad_status", one_in=50) as address:
+    with serving(documents, "bad_status", one_in=5) as address:
         outcome, checks, _run = run_web(scratch, server=address, **ASKED, errors_max=0.5)
     assert checks["answers"].verdict == "ok"
     assert "500" in checks["answers"].message

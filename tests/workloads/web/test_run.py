@@ -18,15 +18,16 @@ from nfslab.workloads.web import outcome as web_outcome
 from nfslab.workloads.web.servers import nginx
 
 from tests.workloads.run_context import Run, run_of
-from tests.workloads.web.running import run_web, workload
+from tests.workloads.web.running import WINDOW_S, run_web, workload
 
 SERVERS = ["embedded", "nginx"]
+PATIENCE_S = 60
 
 
-def sound(checks: dict[str, CheckRecord]) -> None:
+def sound(checks: dict[str, CheckRecord], *others: str) -> None:
     """Nothing is wrong; that a generator was late is right to say of a busy machine."""
     broken = {name for name, check in checks.items() if check.verdict == "violation"}
-    assert broken <= {"offered_load"}, checks
+    assert broken <= {"offered_load", *others}, checks
 
 
 def report_of(run: Run, number: int = 0) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def test_a_closed_load_is_served_and_accounted_for(scratch: Path, server: str) -
     begin, end = run.context.timed.start_ns, run.context.timed.end_ns
     assert begin is not None
     assert end is not None
-    assert end - begin == 500_000_000, "the warm-up and the window"
+    assert end - begin == 100_000_000 + WINDOW_S * 1e9, "the warm-up and the window"
     # The application behind either server counts what it answered.
     counters = json.loads((run.context.folder / "logs" / "server-counters.json").read_text())
     assert counters["post"] >= checks["posts"].values["acknowledged"] > 0
@@ -87,7 +88,7 @@ def test_the_access_log_has_a_line_a_request(scratch: Path, server: str) -> None
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_posts_are_in_the_log_once_and_a_lost_one_is_found(scratch: Path, server: str) -> None:
-    work = workload(load="closed", server=server, mix={"post": 1.0}, duration="0.2s")
+    work = workload(load="closed", server=server, mix={"post": 1.0})
     if not work.check().ok:
         pytest.skip(work.check().reason)
     name = f"web-{uuid.uuid4().hex[:8]}"
@@ -97,9 +98,9 @@ def test_posts_are_in_the_log_once_and_a_lost_one_is_found(scratch: Path, server
         log = run.context.places["data"].path / "web_logs" / "posts.log"
         (writer,) = report_of(run)["posts"]
         ids = [line.split()[1] for line in log.read_text().splitlines()]
-        assert len(set(ids)) == len(ids) == writer["drawn"] > 10
+        assert len(set(ids)) == len(ids) == writer["drawn"] > 1
         lines = log.read_text().splitlines(keepends=True)
-        log.write_text("".join([*lines[:5], *lines[6:], lines[8]]))
+        log.write_text("".join([*lines[1:], lines[-1]]))
         (check,) = [c for c in work.verify(run.context, outcome) if c.name == "posts"]
         assert check.verdict == "violation"
         assert (check.values["lost"], check.values["twice"]) == (1, 1)
@@ -112,7 +113,7 @@ def test_an_open_load_tells_the_rate_it_offered(scratch: Path, server: str) -> N
     )
     sound(checks)
     requests = report_of(run)["requests"]
-    assert requests["planned"] == pytest.approx(80, abs=1), "0.4 s at 200 a second"
+    assert requests["planned"] == pytest.approx(WINDOW_S * 200, abs=1), "at 200 a second"
     assert outcome.metrics["latency_p99_ms"].primary
     assert outcome.metrics["skipped_share"].value == requests["skipped"] / requests["planned"]
 
@@ -126,7 +127,7 @@ def test_so_many_lines_and_how_many_of_them_conform(scratch: Path) -> None:
     lines = report_of(run)["connections"]
     assert (lines["asked"], lines["conforming"]) == (4, 4)
     # A line is read an eighth of a second's bytes at a time, of which some came before the window.
-    assert max(lines["rates_bits_per_s"]) <= 8_000_000 * (0.4 + 0.125) / 0.4
+    assert max(lines["rates_bits_per_s"]) <= 8_000_000 * (WINDOW_S + 0.125) / WINDOW_S
     assert outcome.metrics["conforming_share"].value == 1
     assert outcome.samples["web_steps"].to_pylist() == [
         {
@@ -145,7 +146,7 @@ def test_several_loads_of_a_search_share_one_log_of_posts(scratch: Path) -> None
         scratch, load="connections", connections=2, connections_max=4, step="0.2s",
         line_bits_per_s=8_000_000, conforming_bits_per_s=1, mix={"static_get": 0.5, "post": 0.5},
     )  # fmt: skip
-    sound(checks)
+    sound(checks, "conforming")  # a step is so short that a busy machine may be late in all of it
     steps = outcome.samples["web_steps"].to_pylist()
     assert [step["searched"] for step in steps] == [True] * (len(steps) - 1) + [False]
     drawn = [report_of(run, i)["posts"][0] for i in range(len(steps))]
@@ -153,7 +154,8 @@ def test_several_loads_of_a_search_share_one_log_of_posts(scratch: Path) -> None
     assert checks["posts"].values["acknowledged"] + sum(
         len(writer["unacknowledged"]) for writer in drawn
     ) == sum(writer["drawn"] for writer in drawn)
-    assert "connections_max" in checks["conforming"].message or steps[0]["verdict"] != "good"
+    if all(step["verdict"] == "good" for step in steps):
+        assert "connections_max" in checks["conforming"].message
 
 
 @pytest.mark.long
@@ -168,7 +170,12 @@ def test_conforming_connections_are_what_a_known_limit_allows(scratch: Path) -> 
     )  # fmt: skip
     assert checks["posts"].verdict == "ok"
     found = outcome.metrics["conforming_connections"].value
-    assert abs(found - allowed) <= 0.05 * allowed, outcome.samples["web_steps"].to_pylist()
+    steps = outcome.samples["web_steps"].to_pylist()
+    # With 20 of them a step may stand still for 0.8 s, with 24 for 0.2 s: on a busy machine fewer
+    # than are allowed may be found, and the search has to have seen one of them fail.
+    disturbed = [one for one in steps if 20 < one["connections"] < 25 and one["verdict"] != "good"]
+    assert found <= 1.05 * allowed, steps
+    assert found >= (0.8 if disturbed else 0.95) * allowed, steps
 
 
 def test_nginx_that_does_not_start_says_its_last_lines(
@@ -198,7 +205,7 @@ def test_nginx_whose_master_is_killed_leaves_no_workers(scratch: Path) -> None:
         work.finish(run.context)
     assert len(pids) > 2, "master, application, workers"
     for descriptor in descriptors:
-        readable, _, _ = select.select([descriptor], [], [], 10)
+        readable, _, _ = select.select([descriptor], [], [], PATIENCE_S)
         os.close(descriptor)
         assert readable, "it has ended"
 
@@ -208,14 +215,11 @@ def test_a_port_that_is_taken_is_an_error_in_words(
 ) -> None:
     import socket
 
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        taken.close()
-        with socket.socket() as holder:
-            holder.bind(("127.0.0.1", port))  # bound, and answers nobody
-            monkeypatch.setattr(nginx, "free_ports", lambda *_: [port])
-            with pytest.raises(RunFailed) as caught:
-                run_web(scratch, load="closed", server="nginx")
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))  # bound, and answers nobody
+        monkeypatch.setattr(nginx, "free_ports", lambda *_: [holder.getsockname()[1]])
+        with pytest.raises(RunFailed) as caught:
+            run_web(scratch, load="closed", server="nginx")
     assert "Address already in use" in caught.value.why
 
 

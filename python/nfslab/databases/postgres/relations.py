@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-CONNECT_LIMIT_S: Final = 5
+CONNECT_LIMIT_S: Final = 30
 STATEMENT_LIMIT_MS: Final = 10_000
 DATABASES_MOST: Final = 200
 RELATIONS_MOST: Final = 500_000

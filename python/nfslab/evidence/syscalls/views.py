@@ -25,7 +25,7 @@ QUERIES: Final = {
     "pg_stat_bgwriter": "SELECT * FROM pg_stat_bgwriter",
 }
 SETTINGS: Final = ("track_wal_io_timing", "track_io_timing")
-CONNECT_LIMIT_S: Final = 5
+CONNECT_LIMIT_S: Final = 30
 PROCESSES_MOST: Final = 4096
 IO_FIELDS: Final = ("rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes")
 

@@ -43,6 +43,11 @@ READINGS_MOST: Final = 20
 """Of all processes, to find an instant between the ends of two; one takes some milliseconds."""
 STOP_GRACE_S: Final = 3.0
 DEATH_WAIT_S: Final = 3.0
+LOST_WAIT_S: Final = 30.0
+"""Where pgbench lost its connection: PostgreSQL gives its own processes 5 s to end (postmaster.c,
+SIGKILL_CHILDREN_AFTER_SECS), and a busy machine makes more of it."""
+LOST: Final = "server closed the connection"
+"""libpq's words."""
 """How long a dying server may take to end after a client noticed."""
 MEMORY_FOLDER: Final = Path("/dev/shm")
 MEMORY_LOG_BYTES_MAX: Final = 512 << 20
@@ -206,7 +211,7 @@ def _failure(server: Reached, code: int, said: str, places: Mapping[str, Place])
     lines = [line for line in said.splitlines() if line.strip()]
     if full := full_target(lines, places):
         return full
-    if server.ends_within(DEATH_WAIT_S):
+    if server.ends_within(LOST_WAIT_S if LOST in said else DEATH_WAIT_S):
         return server.death("PostgreSQL died in the middle of the run", "\n".join(lines[-3:]))
     return RunFailed(
         f"pgbench failed (exit code {code})",

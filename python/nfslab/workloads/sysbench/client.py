@@ -37,6 +37,8 @@ PACKAGE_FIX: Final = "install it (Debian: apt-get install sysbench)"
 PROBE_TIMEOUT_S: Final = 20.0
 POLL_S: Final = 0.1
 STOP_GRACE_S: Final = 3.0
+DEATH_WAIT_S: Final = 5.0
+"""A server that dies closes its connections first: its client may end before it."""
 CLIENTS_MAX: Final = 4096
 SHARED: Final = Path(__file__).parent / "transactions.lua"
 """What each script reads."""
@@ -149,7 +151,7 @@ def run(
     if code != 0:
         said = printed + log.read_text(encoding="utf-8", errors="replace")
         lines = [line for line in said.splitlines() if "FATAL" in line] or said.splitlines()
-        if not database.alive():
+        if _dies(database):
             raise database.death(f"{database.title} died in the middle of the run", said)
         raise RunFailed(
             f"sysbench failed (exit code {code})",
@@ -161,6 +163,15 @@ def run(
     for file in files:
         file.unlink()
     return ClientRun(rows, printed, sum(process.cpu_s()))
+
+
+def _dies(database: Database) -> bool:
+    limit = time.monotonic() + DEATH_WAIT_S
+    while database.alive():
+        if time.monotonic() > limit:
+            return False
+        time.sleep(POLL_S)
+    return True
 
 
 def _watched(context: RunContext, database: Database, process: Process) -> int:

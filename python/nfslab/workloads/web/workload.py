@@ -62,7 +62,7 @@ DRAIN_S: Final = 2.0
 EMBEDDED_CONNECTIONS_MAX: Final = 1 << 15
 START_S: Final = 0.1
 """From the word to the processes of several hosts to the common start."""
-STEP_LEAD_NS: Final = 400_000_000
+STEP_LEAD_NS: Final = 1_000_000_000
 """Of a step of the search, from the instant at which all hosts met."""
 
 
