@@ -54,8 +54,6 @@ from nfslab.machine.schedstat import Processors
 from nfslab.quantities import Duration
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     import psycopg
     import pyarrow as pa
 
@@ -65,9 +63,7 @@ if TYPE_CHECKING:
 
 COUNTER_ROWS_MAX: Final = 4_000_000
 """Rows kept in memory; beyond, sampling stops and the summary says so."""
-GONE_LIMIT_S: Final = 30.0
-STAY_LIMIT_S: Final = 5.0
-"""Of the load's connections that were there before it was watched: they may well stay."""
+GONE_LIMIT_S: Final = 5.0
 GONE_POLL_S: Final = 0.02
 OLD_STATISTICS_LAG_S: Final = 1.1
 """Before 15 a statistics process writes its file at most every half a second."""
@@ -173,7 +169,6 @@ class _Watch(EngineWatch):
             self._backend = self._connection.info.backend_pid
             self._backend_began_ns = process_cpu_ns(self._backend)
             self._began_ns = time.monotonic_ns()
-            self._here_before = [pid for (pid,) in self._clients()]
             self._first = self._counted(self._read_counters)
             if parameters.exact:
                 self._watch_exactly()
@@ -210,8 +205,6 @@ class _Watch(EngineWatch):
         import psycopg
 
         with contextlib.suppress(psycopg.Error):
-            # Those of a warm-up hand their counts over when they go.
-            self._counted(partial(self._await_gone, self._here_before, STAY_LIMIT_S))
             self._first = self._counted(self._read_counters)
         self._processors.begin()
         if self._memory is not None:
@@ -310,12 +303,8 @@ class _Watch(EngineWatch):
         if self._memory is not None:
             self._processors.read((pid, pid) for pid in self._memory.load_pids())
             return
-        self._processors.read((pid, pid) for (pid,) in self._clients())
-
-    def _clients(self) -> list[tuple[Any, ...]]:
-        """The load's backends: (pid,) of each."""
         rows = self._connection.execute(BACKENDS, (self._service.client_name,), prepare=True)
-        return rows.fetchall()
+        self._processors.read((pid, pid) for (pid,) in rows)
 
     def _read_counters(self) -> Counters:
         """All counters now; those that changed are kept with the time."""
@@ -372,19 +361,19 @@ class _Watch(EngineWatch):
 
     def _wait_for_clients(self) -> bool:
         """Until the load's connections are gone: then their counts have been handed over."""
-        if not (self._await_gone(self._here_before) and self._await_gone(limit_s=STAY_LIMIT_S)):
-            return False
-        if self._service.major < 15:
-            time.sleep(OLD_STATISTICS_LAG_S)
-        return True
-
-    def _await_gone(self, but: Collection[int] = (), limit_s: float = GONE_LIMIT_S) -> bool:
-        """Until none of the load's backends is there, but for these."""
-        deadline = time.monotonic() + limit_s
-        while any(pid not in but for (pid,) in self._clients()):
+        deadline = time.monotonic() + GONE_LIMIT_S
+        while True:
+            row = self._connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s",
+                (self._service.client_name,),
+            ).fetchone()
+            if row is not None and row[0] == 0:
+                break
             if time.monotonic() > deadline:
                 return False
             time.sleep(GONE_POLL_S)
+        if self._service.major < 15:
+            time.sleep(OLD_STATISTICS_LAG_S)
         return True
 
     def _zero_ns(self) -> int:

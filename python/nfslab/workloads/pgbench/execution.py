@@ -43,12 +43,12 @@ READINGS_MOST: Final = 20
 """Of all processes, to find an instant between the ends of two; one takes some milliseconds."""
 STOP_GRACE_S: Final = 3.0
 DEATH_WAIT_S: Final = 3.0
+"""How long a dying server may take to end after a client noticed."""
 LOST_WAIT_S: Final = 30.0
 """Where pgbench lost its connection: PostgreSQL gives its own processes 5 s to end (postmaster.c,
 SIGKILL_CHILDREN_AFTER_SECS), and a busy machine makes more of it."""
 LOST: Final = "server closed the connection"
 """libpq's words."""
-"""How long a dying server may take to end after a client noticed."""
 MEMORY_FOLDER: Final = Path("/dev/shm")
 MEMORY_LOG_BYTES_MAX: Final = 512 << 20
 FREE_BYTES_MIN: Final = 64 << 20
