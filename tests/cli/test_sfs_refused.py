@@ -56,7 +56,7 @@ def test_a_server_that_is_killed_in_the_middle_and_the_rest_of_the_ladder() -> N
     command = [sys.executable, "-m", "nfslab", "sfs"]
     with serving("--memory") as served:
         command += [*at(served), "--load", "200,300", "--files", "60", "--warm-up", "0s"]
-        command += ["--time", "600s", "--silence", "1s", "--json"]
+        command += ["--time", "600s", "--silence", "5s", "--json"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
