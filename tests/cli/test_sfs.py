@@ -27,7 +27,7 @@ from nfslab.quantities import read_duration_s
 from nfslab.report.html.section_page import write
 
 from tests.cli.invocation import Said, nfslab
-from tests.cli.serving import PATIENCE_S, serving
+from tests.cli.serving import PATIENCE_S, refusing, serving
 from tests.report.browser import browser, figures, opened
 
 SMALL = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
@@ -158,17 +158,17 @@ def test_every_call_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_server_that_is_gone_fails_its_points_and_the_rest_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with serving("--memory") as served:
-        gone = source(served.port)
-    said = nfslab(capsys, "sfs", *gone, "--load", "100,200", *SMALL, "--json")
+    with refusing() as port:
+        gone = source(port)
+        said = nfslab(capsys, "sfs", *gone, "--load", "100,200", *SMALL, "--json")
+        table = nfslab(capsys, "sfs", *gone, "--load", "100", *SMALL)
+        search = nfslab(capsys, "sfs", *gone, "--find", "mean<1ms", *SMALL)
     result = told(said)
     assert [point["failed"] for point in result["points"]] == ["io", "io"]
     assert "cannot be mounted" in result["points"][0]["reasons"][0]["text"]
     assert "2 of 2 points" in said.err
     assert result["curve"]["peak"] is None
-    table = nfslab(capsys, "sfs", *gone, "--load", "100", *SMALL)
     assert "failed (io)" in table.out
-    search = nfslab(capsys, "sfs", *gone, "--find", "mean<1ms", *SMALL)
     assert search.code == 1
     assert "mountport" in search.err
 

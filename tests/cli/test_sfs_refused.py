@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.invocation import nfslab
-from tests.cli.serving import PATIENCE_S, Served, serving
+from tests.cli.serving import PATIENCE_S, Served, refusing, serving
 
 SHORT = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
 SET = '[file_set]\nfile_sizes_bytes = {"4096" = 1}\n'
@@ -45,8 +45,9 @@ def test_no_such_export_and_no_such_port(capsys: pytest.CaptureFixture[str]) -> 
         assert said.code == 1
         assert "127.0.0.1:/other" in said.err
         assert "MNT3ERR_NOENT" in said.err
-        gone = at(served)
-    said = nfslab(capsys, "sfs", *gone, "--load", "100", *SHORT)
+    with refusing() as port:
+        gone = ["127.0.0.1:/export", "-o", f"port={port},mountport={port}"]
+        said = nfslab(capsys, "sfs", *gone, "--load", "100", *SHORT)
     assert said.code == 1
     assert "Connection refused" in said.err
     assert "mountport" in said.err

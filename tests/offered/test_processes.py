@@ -19,7 +19,7 @@ from nfslab.offered.mixes import read_mix
 from nfslab.offered.plans import Load, Mounted, Point
 from nfslab.offered.processes import PartFailed, measured
 
-from tests.cli.serving import serving
+from tests.cli.serving import refusing, serving
 from tests.stopping import stop
 
 PATIENCE_S = 120
@@ -36,10 +36,12 @@ def _start_far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
 def plan(measure_s: float = 0.5, **changed: Any) -> Iterator[dict[str, Any]]:
     """A plan for a server of its own."""
     with serving("--memory") as served:
-        options = f"port={served.port},mountport={served.port}"
-        mount = [Mounted("127.0.0.1:/export", options)]
-        point = Point(mount, read_mix("laddis"), Load(400), 0.05, measure_s, files=300)
-        yield point.plan() | changed
+        yield plan_for(served.port, measure_s) | changed
+
+
+def plan_for(port: int, measure_s: float = 0.5) -> dict[str, Any]:
+    mount = [Mounted("127.0.0.1:/export", f"port={port},mountport={port}")]
+    return Point(mount, read_mix("laddis"), Load(400), 0.05, measure_s, files=300).plan()
 
 
 class Watching:
@@ -157,10 +159,8 @@ def test_a_process_that_cannot_begin_fails_the_point(
 
 
 def test_what_the_core_refuses_is_said_as_it_is() -> None:
-    with plan() as asked:
-        gone = asked
-    with pytest.raises(PartFailed) as failed:
-        measured(gone, 2, lambda _: True)
+    with refusing() as port, pytest.raises(PartFailed) as failed:
+        measured(plan_for(port), 2, lambda _: True)
     assert (failed.value.kind, failed.value.what) == (
         "io",
         "127.0.0.1:/export cannot be mounted",
