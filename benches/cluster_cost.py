@@ -36,6 +36,7 @@ BUSY = 8
 TICKS = os.sysconf("SC_CLK_TCK")
 SHARE_MOST = 0.02
 LOST_MOST_S = 3.0
+PATIENCE_S = 120
 
 
 def agent() -> None:
@@ -99,9 +100,10 @@ def shares(pids: dict[str, int], seconds: float, agents: list[AgentThere]) -> di
 
 def lost_after_s(one: AgentThere) -> float:
     began = time.monotonic()
-    while True:
+    while (passed_s := time.monotonic() - began) < PATIENCE_S:
         if any(event["event"] == "lost" for event in one.events(10.0)):
             return time.monotonic() - began
+    raise SystemExit(f"no loss was told within {passed_s:.0f} s: it was lost before")
 
 
 def home_mib_per_s(one: AgentThere, folder: Path, worker: int, mib: int) -> float:

@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=5.0)
     asked = parser.parse_args()
-    rounds, seconds = (2, 0.4) if asked.small else (asked.rounds, asked.seconds)
+    rounds, seconds = (2, 2.0) if asked.small else (asked.rounds, asked.seconds)
     load = LOADS[asked.load]
     found: dict[str, list[tuple[float, float, bool]]] = {way: [] for way in load.ways}
     with tempfile.TemporaryDirectory() as folder:

@@ -62,7 +62,7 @@ LOCAL, THROUGH, CHECKED = "local", "passthrough_ll", "passthrough_ll, checks"
 MEMORY, FOLDER, ASYNC = "mount, memory", "mount, folder", "mount, folder, async"
 GANESHA = "mount, Ganesha"
 DATA = b"n" * 4096
-READY_LIMIT_S = 30
+READY_LIMIT_S = 120
 PATIENCE_S = 600
 
 

@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     asked = parser.parse_args()
     if asked.small:
-        asked.repetitions, asked.seconds, asked.scale = 1, 1, 1
+        asked.repetitions, asked.seconds, asked.scale = 1, 3, 1
     usable = NfsTarget.available()
     if not usable.ok:
         print(f"skipped: {usable.reason}")

@@ -300,7 +300,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a few seconds: does it still run?")
     asked = parser.parse_args()
     if asked.small:
-        asked.rounds, asked.launches, asked.seconds, asked.scale = 1, 1, 0.5, 1
+        asked.rounds, asked.launches, asked.seconds, asked.scale = 1, 1, 2.0, 1
     print(f"Linux {platform.release()}, core {build_info()['profile']} build, pgbench scale "
           f"{asked.scale}, {CLIENTS} clients, windows of {asked.seconds:g} s\n")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="nfslab-bench-", dir=asked.directory) as name:

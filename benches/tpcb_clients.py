@@ -57,10 +57,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--path", default="/var/tmp")
-    parser.add_argument("--small", action="store_true", help="a second: does it still run?")
+    parser.add_argument("--small", action="store_true", help="some seconds: does it still run?")
     options = parser.parse_args()
     if options.small:
-        options.seconds = options.rounds = 1
+        options.seconds, options.rounds = 3, 1
     found: dict[str, list[dict[str, float]]] = {"pgbench": [], "tpcb": []}
     with tempfile.TemporaryDirectory(prefix="nfslab-bench-") as folder:
         for number in range(options.rounds):

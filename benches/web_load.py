@@ -85,7 +85,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     (folder / "nginx.conf").write_text(NGINX.format(folder=folder, port=port))
     server = subprocess.Popen(["nginx", "-c", str(folder / "nginx.conf")])
     try:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:

@@ -20,5 +20,12 @@ def stop(pid: int) -> None:
 
 
 def _stands_still(pid: int) -> bool:
-    stats = [(task / "stat").read_text() for task in Path(f"/proc/{pid}/task").iterdir()]
-    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+    return all(map(_is_stopped, Path(f"/proc/{pid}/task").iterdir()))
+
+
+def _is_stopped(task: Path) -> bool:
+    try:
+        stat = (task / "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it ended since it was listed: look again
+    return stat.rpartition(")")[2].split()[0] == "T"

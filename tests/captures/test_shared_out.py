@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nfslab._core import trace_lenses
 from nfslab.captures.analysis import Asked, CaptureAnalysis, read_captures
-from nfslab.captures.pool import NotAnAnswerError
+from nfslab.captures.pool import NotAnAnswerError, Pool
 from nfslab.captures.shared_out import (
     ELEMENTS,
     decoded,
@@ -28,6 +28,7 @@ from nfslab.captures.shared_out import (
 )
 from nfslab.captures.sharing import shares
 from nfslab.errors import RunFailed
+from nfslab.machine import children
 from nfslab.storage.file_classes import read_file_classes
 
 from tests.captures.test_part import HEADER_BYTES, records
@@ -226,19 +227,22 @@ def test_what_one_process_does_better_is_left_to_it(
 
 @pytest.mark.parametrize("calls", [False, True])
 def test_a_process_that_is_killed_costs_its_work_again(
-    calls: bool, tmp_path: Path, watched: Watched
+    calls: bool, tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watched.stops_first = True
     files = in_files(LONG, tmp_path, 2)
     asked = Asked(LENSES, calls=tmp_path / "calls.parquet" if calls else None)
-    killed = []
+    begin = children.begin
 
-    def kill(_state: Any) -> None:
-        killed.append(True)
-        watched.started[0].kill()
+    def begun(*words: Any, **options: Any) -> children.Child:
+        """The first one has its work by now. So small a capture may be read without progress."""
+        child = begin(*words, **options)
+        if len(watched.started) == 2:
+            watched.started[0].kill()
+        return child
 
-    found = read_shared_out(files, asked, 3, kill)
-    assert killed
+    monkeypatch.setattr(children, "begin", begun)
+    found = read_shared_out(files, asked, 3)
     assert watched.started[0].returncode == -signal.SIGKILL
     assert len(watched.started) == (3 if calls else 4)
     same(found, read_captures(files, Asked(LENSES)))
@@ -247,13 +251,15 @@ def test_a_process_that_is_killed_costs_its_work_again(
 
 @pytest.mark.parametrize("by_file", [False, True])
 def test_an_interruption_leaves_no_process_and_no_rows(
-    by_file: bool, tmp_path: Path, watched: Watched
+    by_file: bool, tmp_path: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = Asked(LENSES, calls=tmp_path / "calls", calls_by_file=by_file)
 
-    def interrupt(_state: Any) -> None:
+    def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
+    # So small a capture may be read without progress: then the first answer is interrupted.
+    monkeypatch.setattr(Pool, "_hear", interrupt)
     with pytest.raises(KeyboardInterrupt):
         read_shared_out([LONG], asked, 2, interrupt)
     assert watched.started

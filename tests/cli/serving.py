@@ -68,6 +68,14 @@ def serving(*arguments: object, port: int = 0) -> Iterator[Served]:
             process.kill()
 
 
+@contextmanager
+def refusing() -> Iterator[int]:
+    """A port at which nobody listens: it is held, so that no other server gets it meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
 def call(xid: int, program: int, version: int, procedure: int, body: bytes = b"") -> bytes:
     """An RPC call with AUTH_SYS of root (RFC 5531 sections 9 and 14)."""
     ids = struct.pack(">IIIII", 0, 0, 0, 0, 0)

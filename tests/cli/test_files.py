@@ -38,7 +38,8 @@ def test_the_table_has_a_row_for_each_phase(
         # A block is 8 KiB: both rates say the same, within their rounding.
         in_blocks = int(rate.replace(",", "")) / 8
         assert in_blocks == pytest.approx(int(operations.replace(",", "")), abs=1)
-        assert 0 < float(cpu) <= 110
+        # Of a phase that waits long for the disk it is shown as 0.0.
+        assert 0 <= float(cpu) <= 110
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,6 +78,7 @@ def test_json_is_the_core_s_result(tmp_path: Path, capsys: pytest.CaptureFixture
         "shared": False,
     }
     assert [phase["phase"] for phase in result["phases"]] == config["phases"]
+    assert all(phase["cpu_ns"] > 0 for phase in result["phases"])
 
 
 def test_kept_files_are_where_the_last_line_says(
@@ -127,8 +129,9 @@ def test_signals_end_it_with_130_and_no_files(tmp_path: Path, number: signal.Sig
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     ) as process:
         assert process.stderr
-        # Without a terminal a phase is announced when it has run for a second.
-        assert process.stderr.readline() == "1/1 random read\n"
+        # Without a terminal a phase is announced when it has run for a second. So is making its
+        # files, where the disk is slow.
+        assert "1/1 random read\n" in iter(process.stderr.readline, "")
         assert len(list(tmp_path.iterdir())) == 1
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE_S)

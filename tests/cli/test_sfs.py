@@ -27,10 +27,12 @@ from nfslab.quantities import read_duration_s
 from nfslab.report.html.section_page import write
 
 from tests.cli.invocation import Said, nfslab
-from tests.cli.serving import PATIENCE_S, serving
+from tests.cli.serving import PATIENCE_S, refusing, serving
 from tests.report.browser import browser, figures, opened
 
 SMALL = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
+ANSWERED = (*SMALL, "--time", "3s")
+"""For what has to be answered in the window: this process may be kept from running for a part."""
 
 
 def source(port: int) -> list[str]:
@@ -90,7 +92,7 @@ def test_the_histograms_are_the_points(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_table_is_that_of_published_results(capsys: pytest.CaptureFixture[str]) -> None:
-    said = nfslab(capsys, "sfs", "memory", "--load", "200,400", *SMALL, "--mode", "closed")
+    said = nfslab(capsys, "sfs", "memory", "--load", "200,400", *ANSWERED, "--mode", "closed")
     lines = said.out.splitlines()
     assert lines[0] == "memory: SPEC SFS 3.0, NFS version 3"
     quantiles = ["mean", "p50", "p90", "p99", "p99.9"]
@@ -120,7 +122,7 @@ def test_the_share_of_appending_writes_is_the_achieved_one(
         "[file_set]\naccessed_share = 1.0\ngrowth_share = 0.0\n"
         "[file_set.file_sizes_bytes]\n65536 = 1\n"
     )
-    arguments = ["sfs", "memory", "--load", "300", *SMALL, "--mix", mix]
+    arguments = ["sfs", "memory", "--load", "300", *ANSWERED, "--mix", mix]
     point = json.loads(nfslab(capsys, *arguments, "--json").out)["points"][0]
     assert (point["append_share"], point["answered"] > 0) == (0.0, True)
     (note,) = re.findall(r"^(.*appended.*)$", nfslab(capsys, *arguments).out, re.MULTILINE)
@@ -156,17 +158,17 @@ def test_every_call_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_server_that_is_gone_fails_its_points_and_the_rest_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with serving("--memory") as served:
-        gone = source(served.port)
-    said = nfslab(capsys, "sfs", *gone, "--load", "100,200", *SMALL, "--json")
+    with refusing() as port:
+        gone = source(port)
+        said = nfslab(capsys, "sfs", *gone, "--load", "100,200", *SMALL, "--json")
+        table = nfslab(capsys, "sfs", *gone, "--load", "100", *SMALL)
+        search = nfslab(capsys, "sfs", *gone, "--find", "mean<1ms", *SMALL)
     result = told(said)
     assert [point["failed"] for point in result["points"]] == ["io", "io"]
     assert "cannot be mounted" in result["points"][0]["reasons"][0]["text"]
     assert "2 of 2 points" in said.err
     assert result["curve"]["peak"] is None
-    table = nfslab(capsys, "sfs", *gone, "--load", "100", *SMALL)
     assert "failed (io)" in table.out
-    search = nfslab(capsys, "sfs", *gone, "--find", "mean<1ms", *SMALL)
     assert search.code == 1
     assert "mountport" in search.err
 

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from nfslab.cluster.base import Member, Patience
 from nfslab.cluster.here import AgentHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import UsageError
@@ -17,7 +18,7 @@ from nfslab.offered.mixes import read_mix
 from nfslab.offered.plans import Load, Mounted, Point
 
 from tests.cli.invocation import nfslab
-from tests.cli.serving import serving
+from tests.cli.serving import PATIENCE_S, serving
 from tests.cli.test_sfs import SMALL, told
 from tests.cli.test_sfs_generators import at, calls_of, point_of
 
@@ -37,6 +38,10 @@ KINDS = [
 @pytest.fixture(autouse=True)
 def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
+    # A host that hears of the start when it is over takes no part, one without a sign of life is
+    # lost: a busy machine may keep them from running for seconds.
+    patient = Patience(busy_s=PATIENCE_S, load_s=PATIENCE_S, start_s=3.0)
+    monkeypatch.setattr(Member, "patience", patient)
 
 
 @pytest.mark.parametrize("more", KINDS)

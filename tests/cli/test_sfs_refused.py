@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.invocation import nfslab
-from tests.cli.serving import PATIENCE_S, Served, serving
+from tests.cli.serving import PATIENCE_S, Served, refusing, serving
 
 SHORT = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
 SET = '[file_set]\nfile_sizes_bytes = {"4096" = 1}\n'
@@ -45,8 +45,9 @@ def test_no_such_export_and_no_such_port(capsys: pytest.CaptureFixture[str]) -> 
         assert said.code == 1
         assert "127.0.0.1:/other" in said.err
         assert "MNT3ERR_NOENT" in said.err
-        gone = at(served)
-    said = nfslab(capsys, "sfs", *gone, "--load", "100", *SHORT)
+    with refusing() as port:
+        gone = ["127.0.0.1:/export", "-o", f"port={port},mountport={port}"]
+        said = nfslab(capsys, "sfs", *gone, "--load", "100", *SHORT)
     assert said.code == 1
     assert "Connection refused" in said.err
     assert "mountport" in said.err
@@ -56,7 +57,7 @@ def test_a_server_that_is_killed_in_the_middle_and_the_rest_of_the_ladder() -> N
     command = [sys.executable, "-m", "nfslab", "sfs"]
     with serving("--memory") as served:
         command += [*at(served), "--load", "200,300", "--files", "60", "--warm-up", "0s"]
-        command += ["--time", "600s", "--silence", "1s", "--json"]
+        command += ["--time", "600s", "--silence", "5s", "--json"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -179,6 +180,7 @@ def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> N
     with serving() as (server, port), mounted(port, folder):
         with lines("--interval", "250ms", folder) as told:
             next(told)
+            began_s = time.monotonic()
             stop(server.pid)
             writer = threading.Thread(target=(folder / "file").write_bytes, args=(b"text",))
             writer.start()
@@ -187,7 +189,8 @@ def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> N
             for _ in range(8):
                 assert any(SILENT in one for one in taken())
             assert stalled["mounts"][0]["outstanding"] >= 1
-            assert stalled["mounts"][0]["stalled_s"] >= 0.25
+            # A reading that came late is soon followed by the next one.
+            assert 0 < stalled["mounts"][0]["stalled_s"] < time.monotonic() - began_s
             assert stalled["servers"] == [], "only the mount was asked for"
             server.send_signal(signal.SIGCONT)
             next(line for line in told if line["mounts"][0]["state"] == "")

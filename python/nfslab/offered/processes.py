@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from nfslab._core import Load
     from nfslab.machine.children import Child
 
-START_S: Final = 1.0
-"""From the last process's being ready to the common start: time for the word to arrive. Who hears
-it later fails, and a busy machine takes a processor away for half a second."""
+START_S: Final = 0.5
+"""From the last process's being ready to the common start: time for the word to arrive, at a
+process of a virtual machine that was kept from running, too."""
 OVERTIME_S: Final = 60.0
 """Beyond the load and the silence that ends it: a process that needs longer is ended."""
 
