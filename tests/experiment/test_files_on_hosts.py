@@ -22,6 +22,7 @@ from tests.experiment.spread_support import (
     Meddling,
     check,
     clocks_told,
+    freeze,
     made,
     pid_of,
     require_measured,
@@ -176,7 +177,10 @@ def test_a_lost_host_fails_the_run_with_its_name(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose(clients: RunHosts) -> None:
-        os.kill(pid_of(clients.hosts[1].agent), number)
+        if number == signal.SIGSTOP:
+            freeze(clients.hosts[1], monkeypatch)
+        else:
+            os.kill(pid_of(clients.hosts[1].agent), number)
 
     meddling = Meddling(monkeypatch, lose)
     more = (

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.cluster.base import Clocks
-from nfslab.cluster.here import AgentHere, MemberHere
+from nfslab.cluster.here import MemberHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import UsageError
 from nfslab.evidence.base import SealedRun
@@ -33,7 +33,15 @@ from nfslab.results.taken_tables import take_table
 from nfslab.results.upgrade import stamp_table, table_host
 
 from tests.experiment.session_support import left_behind, only_folder
-from tests.experiment.spread_support import calls_sent, clocks_told, made, require_measured, written
+from tests.experiment.spread_support import (
+    calls_sent,
+    clocks_told,
+    freeze,
+    made,
+    pid_of,
+    require_measured,
+    written,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -228,7 +236,7 @@ def test_a_taken_table_is_on_the_clock_of_the_runs_client(tmp_path: Path) -> Non
 @needs_namespaces
 @pytest.mark.parametrize(
     ("number", "why"),
-    [(signal.SIGKILL, "killed by SIGKILL"), (signal.SIGSTOP, "it gave no sign of life for 2")],
+    [(signal.SIGKILL, "killed by SIGKILL"), (signal.SIGSTOP, "it gave no sign of life for ")],
 )
 def test_a_servers_host_that_is_lost_fails_the_run_by_its_name(
     number: signal.Signals, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,8 +245,10 @@ def test_a_servers_host_that_is_lost_fails_the_run_by_its_name(
 
     def lost(clients: RunHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
         if event == "measured" and clients.serving is not None:
-            assert isinstance(clients.serving.agent, AgentHere)
-            os.kill(clients.serving.agent._child.process.pid, number)
+            if number == signal.SIGSTOP:
+                freeze(clients.serving, monkeypatch)
+            else:
+                os.kill(pid_of(clients.serving.agent), number)
         waits(clients, event, wait, of)
 
     monkeypatch.setattr(RunHosts, "await_all", lost)
