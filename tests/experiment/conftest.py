@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from nfslab.cluster.base import Member
 from nfslab.evidence.registry import COLLECTORS
-from nfslab.experiment import provenance
+from nfslab.experiment import provenance, stop
 from nfslab.targets.registry import TARGETS
 from nfslab.workloads.registry import WORKLOADS
 
@@ -73,6 +75,15 @@ REAL_PROVENANCE = provenance.provenance
 def real_provenance(_fakes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is looked at before each run, as outside of tests."""
     monkeypatch.setattr(provenance, "provenance", REAL_PROVENANCE)
+
+
+@pytest.fixture
+def leap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets so many seconds of limits go by at once: what a run takes here is no matter then."""
+    leaps: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(leaps))
+    monkeypatch.setattr(stop, "time", clock)
+    return leaps.append
 
 
 @pytest.fixture

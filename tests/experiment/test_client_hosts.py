@@ -25,14 +25,17 @@ from nfslab.evidence.over_time import read_rows
 from nfslab.experiment.host_checks import start_skew
 from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.spread_run import SpreadExecution
+from nfslab.machine.processes import status_of
 from nfslab.machine.resources import recover
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 from nfslab.mounts.fuse import FuseMount
 from nfslab.results.records import ClockRecord, RunHostRecord
 
 from tests.experiment.session_support import (
+    PATIENCE_S,
     journal_tokens,
     left_behind,
+    left_running,
     only_folder,
     processes_of_state,
     records,
@@ -56,7 +59,7 @@ if TYPE_CHECKING:
 
     from nfslab.experiment.in_part import AskedPart
 
-PATIENCE_S = 120
+LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @pytest.mark.parametrize("host", KINDS)
@@ -307,13 +310,15 @@ def test_a_program_runs_once_on_each_host_on_one_shared_mount(tmp_path: Path) ->
 
 
 def processes_of(module: str, state: Path) -> list[int]:
-    """Those of ours with that module in their words."""
-    found = []
+    """Those of ours with that module in their words, but no child of one that has been forked for
+    another program."""
+    found = {}
     for pid in processes_of_state(state):
         with contextlib.suppress(OSError):
             if module in Path(f"/proc/{pid}/cmdline").read_text():
-                found.append(pid)
-    return found
+                status = status_of(pid)
+                found[pid] = status.parent if status is not None else 0
+    return [pid for pid, parent in found.items() if parent not in found]
 
 
 def wait_until(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -332,7 +337,7 @@ def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
     changes = [('duration = "2s"', 'duration = "600s"')]
     path = written(tmp_path, *changes, host=host, processes=2)
     state = tmp_path / "state"
-    command = [sys.executable, "-m", "nfslab", "run", str(path), "--results"]
+    command = [sys.executable, str(LAUNCHER), "run", str(path), "--results"]
     with subprocess.Popen(
         [*command, str(tmp_path / "results")],
         stdout=subprocess.DEVNULL,
@@ -353,7 +358,7 @@ def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
     if number == signal.SIGKILL:
         recover()
         shutil.rmtree(only_folder(path).path)  # the next call would remove what is half written
-    assert processes_of_state(state) == []
+    assert left_running(state) == []
     assert left_behind(tmp_path) == []
     networks = [*NETWORK_NAMESPACES.glob("*"), *Path("/sys/class/net").iterdir()]
     assert tokens

@@ -21,8 +21,8 @@ from nfslab.experiment.stop import Stop
 from tests.experiment.fakes import give_passes
 from tests.experiment.session_support import (
     left_behind,
+    left_running,
     only_folder,
-    processes_of_state,
     records,
 )
 
@@ -114,7 +114,7 @@ def test_a_request_to_stop_keeps_what_is_finished(
     assert "nfslab run" in errors
     assert "Traceback" not in errors
     assert left_behind(tmp_path) == []
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
     if number != signal.SIGINT:
         return
     give_passes(passes, 18)
@@ -136,7 +136,7 @@ def test_a_second_request_does_not_disturb_the_first(
     assert process.returncode == 130
     assert "0 of 18 runs " in errors
     assert left_behind(tmp_path) == []
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
 
 
 def test_a_workload_that_does_not_listen_is_interrupted(
