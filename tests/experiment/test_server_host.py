@@ -161,7 +161,7 @@ def captured(tmp_path: Path, hosts: object) -> Path:
 @needs_namespaces
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_no_call_arrives_before_it_was_sent(hosts: int, tmp_path: Path) -> None:
-    """One kernel's clock stamps both ends: thousands of calls have no way below its readings'."""
+    """One kernel's clock stamps both ends: hundreds of calls have no way below its readings'."""
     record, sealed = made(captured(tmp_path, hosts))
     require_measured(record)
     found = WireEvidence().facts(SealedRun(sealed, record))
@@ -169,9 +169,9 @@ def test_no_call_arrives_before_it_was_sent(hosts: int, tmp_path: Path) -> None:
     assert [host.host for host in found.hosts] == [one.name for one in record.client_hosts]
     for host, one in zip(found.hosts, record.client_hosts, strict=True):
         assert one.operations is not None
-        assert host.total >= one.operations > 100
+        assert host.total >= one.operations > 10
         answered = host.total - host.left_out.get("not answered", 0)
-        assert host.calls > 0.95 * answered > 100, host.left_out
+        assert host.calls > 0.95 * answered > 10, host.left_out
         assert host.error_ns > 0
         assert host.contradicted_ns == 0
         assert host.rows[0].summary.mean_ns[PARTS_ON_WIRE.index("at the server")] > 99_000_000
