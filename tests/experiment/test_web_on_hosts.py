@@ -144,7 +144,7 @@ def test_requests_of_all_hosts_are_what_the_server_counted(
     assert whole["requests"]["done"] == sum(one["requests"]["done"] for one in own)
     assert record.metrics["requests_per_s"].value == whole["requests"]["done"]
     assert whole["requests"]["failed"] == 0
-    # A process that had no processor at its end took no more replies: the server may have sent them.
+    # A process that had no processor at its end took no more replies, which the server had sent.
     unfinished = whole["requests"]["unfinished"]
     assert unfinished <= 7, "one a connection"
     # All that was asked for, warm-up included, and what the application behind nginx saw of it.
@@ -163,7 +163,9 @@ def test_requests_of_all_hosts_are_what_the_server_counted(
     assert 0 <= sum(clients.values()) - done <= unfinished
     by_host = {one.address: one.operations for one in record.client_hosts}
     if host == "namespace":
-        assert set(clients) == set(by_host)
+        # One that had no processor in its 1.2 s asked for nothing.
+        assert {one for one, operations in by_host.items() if operations} <= set(clients)
+        assert set(clients) <= set(by_host)
         assert whole["config"]["address"].partition(":")[0] not in ("127.0.0.1", "0.0.0.0")
         for address, operations in by_host.items():
             assert operations is not None
@@ -173,7 +175,7 @@ def test_requests_of_all_hosts_are_what_the_server_counted(
     # 7 connections of four processes: 2, 2, 2 and 1.
     assert [one.planned_share for one in record.client_hosts] == [4 / 7, 3 / 7]
     assert sum(one.operations or 0 for one in record.client_hosts) == whole["requests"]["done"]
-    assert all(one.mean_latency_ns for one in record.client_hosts)
+    assert all(one.mean_latency_ns for one in record.client_hosts if one.operations)
     series = pq.read_table(sealed / "samples" / "series.parquet")
     assert sum(series["operations"].to_pylist()) == done
     assert len({writer["writer"] for writer in whole["posts"]}) == 4
