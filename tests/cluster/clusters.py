@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab.cluster import link, remote
 from nfslab.cluster.certificates import Authority, Papers, papers_in
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
@@ -28,8 +29,18 @@ from nfslab.machine.resources import Resources
 from tests.cluster.hearing import PATIENCE_S
 
 PART = "nfslab.offered.part"
-DELAY_S = 0.02
+DELAY_S = 0.1
+QUIET_S = 5.0
+"""Of tests in which somebody is silent: longer than a busy machine keeps others from running."""
 ODD_WORKER = Path(__file__).with_name("odd_worker.py")
+
+
+def patient(patch: pytest.MonkeyPatch, silence_s: float = PATIENCE_S) -> None:
+    """The prime waits for hosts that get no processor, and is not given up while it gets none."""
+    patch.setattr(link, "SILENCE_S", silence_s)
+    patch.setattr(link, "CONNECT_S", PATIENCE_S)
+    patch.setattr(remote, "CONNECT_S", PATIENCE_S)
+    patch.setattr(remote, "BEGIN_S", PATIENCE_S)
 
 
 def children_of(pid: int) -> list[int]:
@@ -63,9 +74,12 @@ class Watched:
 
 
 class Cluster:
-    """Its certificates, its scheduler, its workers."""
+    """Its certificates, its scheduler, its workers, which may hear nothing for `silence_s`."""
 
-    def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, folder: Path, host: str = "127.0.0.1", silence_s: float = PATIENCE_S
+    ) -> None:
+        self.silence_s = silence_s
         # Workers are killed at the end: what they leave goes with the test's folder.
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
@@ -91,11 +105,11 @@ class Cluster:
         """Start one; what it said of it."""
         port = self.address.rpartition(":")[2]
         address = self.address if addresses is None else f"tls://{addresses.server}:{port}"
-        entry = ["-m", "nfslab.cluster"] if env is None else [str(ODD_WORKER)]
-        argv = [*entry, "worker", "--dir", str(self.folder), "--scheduler", address]
+        argv = [str(ODD_WORKER), "worker", "--dir", str(self.folder), "--scheduler", address]
         argv += ["--name", name]
         if addresses is not None:
             argv += ["--host", addresses.client]
+        env = {"ODD_SILENCE_S": str(self.silence_s)} | (env or {})
         self.workers[name], said = self._begun(argv, before, env)
         return said
 
@@ -226,8 +240,12 @@ class SlowWire:
     async def _copied(
         self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float
     ) -> None:
-        while found := await source.read(65536):
-            asyncio.get_running_loop().call_later(delay_s, sink.write, found)
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while found := await source.read(65536):
+                loop.call_later(delay_s, sink.write, found)
+        # Its end, too, or the other side waits for it.
+        loop.call_later(delay_s, sink.close)
 
     def close(self) -> None:
         async def closed() -> None:

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 from nfslab.cluster.base import Agent
 from nfslab.cluster.here import ClusterHere, MemberHere
+from nfslab.machine import children
 from nfslab.machine.resources import Resources, recover
 
-from tests.cluster.hearing import heard
+from tests.cluster.hearing import PATIENCE_S, heard
 
 PART = "nfslab.offered.part"
 
 
 @pytest.fixture
-def agent(resources: Resources) -> Agent:
+def agent(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Agent:
+    # One that is still busy with its imports is killed after that: it has to end by itself.
+    monkeypatch.setattr(children, "LEAVE_S", PATIENCE_S)
     (member,) = ClusterHere([MemberHere("here", resources)]).members
     return member.begin(PART)
 

@@ -20,11 +20,13 @@ from nfslab.results.records import ClockRecord
 from tests.cluster.clusters import (
     DELAY_S,
     PART,
+    QUIET_S,
     Cluster,
     SlowWire,
     Watched,
     children_of,
     device_of,
+    patient,
     three_namespaces,
 )
 from tests.cluster.hearing import heard
@@ -84,7 +86,11 @@ def test_each_is_reached_at_its_address(cluster: Cluster, places: Places) -> Non
         assert [heard(agents[name], "error")["kind"] for name in NAMES] == ["config"] * 3
 
 
-def test_a_dropped_link_a_frozen_and_a_killed_worker(cluster: Cluster, places: Places) -> None:
+def test_a_dropped_link_a_frozen_and_a_killed_worker(
+    cluster: Cluster, places: Places, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient(monkeypatch, QUIET_S)
+    cluster.silence_s = QUIET_S
     all_join(cluster, places)
     with cluster.connected() as connected:
         agents = begun(connected)
@@ -94,7 +100,7 @@ def test_a_dropped_link_a_frozen_and_a_killed_worker(cluster: Cluster, places: P
         device = device_of(places["one"][1].server)
         subprocess.run(["ip", "link", "set", device, "down"], check=True)
         why = heard(agents["one"], "lost")["why"]
-        assert why.startswith("one gave no sign of life for 2 s")
+        assert why.startswith(f"one gave no sign of life for {QUIET_S:g} s")
         assert "the network between is gone" in why
         # The worker lost its prime, too.
         assert alone.ends()

@@ -22,14 +22,24 @@ from nfslab.cluster.remote import AgentThere, ClusterThere
 from nfslab.cluster.settings import joined
 from nfslab.errors import RunFailed
 
-from tests.cluster.clusters import PART, Cluster, Watched, children_of, ended, folder_of, lasting
+from tests.cluster.clusters import (
+    PART,
+    QUIET_S,
+    Cluster,
+    Watched,
+    children_of,
+    ended,
+    folder_of,
+    lasting,
+    patient,
+)
 from tests.cluster.hearing import PATIENCE_S, heard
 from tests.stopping import stop
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, state: Path) -> Iterator[Cluster]:
-    made = Cluster(tmp_path)
+    made = Cluster(tmp_path, silence_s=QUIET_S)
     made.worker("one")
     yield made
     made.close()
@@ -138,14 +148,17 @@ def test_words_by_the_megabyte_all_arrive_in_order(tmp_path: Path, state: Path) 
         made.close()
 
 
-def test_a_frozen_worker_is_lost_and_ends_its_agents_when_it_wakes(cluster: Cluster) -> None:
+def test_a_frozen_worker_is_lost_and_ends_its_agents_when_it_wakes(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient(monkeypatch, QUIET_S)
     with cluster.connected() as connected:
         agent = connected.members[0].begin(PART)
         child = only_child(cluster)
         worker = cluster.workers["one"]
         stop(worker.pid)
         why = heard(agent, "lost")["why"]
-        assert why.startswith("one gave no sign of life for 2 s")
+        assert why.startswith(f"one gave no sign of life for {QUIET_S:g} s")
         worker.send_signal(signal.SIGCONT)
         assert child.ends()
         with pytest.raises(RunFailed, match="no process can be started on one"):
@@ -181,9 +194,11 @@ PRIME = """
 import signal, sys
 from pathlib import Path
 from nfslab.cluster.certificates import papers_in
+from nfslab.cluster import link
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import MemberThere
+link.SILENCE_S = link.CONNECT_S = 60.0
 folder, address = sys.argv[1:]
 papers, loop = papers_in(Path(folder), "prime"), Loop()
 ((name, where),) = loop.call(members_at(address, papers))

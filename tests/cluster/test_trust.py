@@ -147,7 +147,10 @@ def test_a_scheduler_that_is_not_ours(loop: Loop, authority: Authority) -> None:
 
 def listening(pid: int) -> list[int]:
     """Ports on which a process listens, as the kernel tells."""
-    own = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir() if one.exists()}
+    own = set()
+    for one in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            own.add(os.readlink(one))
     ports = []
     for table in ("tcp", "tcp6"):
         for row in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from nfslab.cluster.base import Member
 from nfslab.evidence.registry import COLLECTORS
-from nfslab.experiment import provenance
+from nfslab.experiment import provenance, stop
 from nfslab.targets.registry import TARGETS
 from nfslab.workloads.registry import WORKLOADS
 
@@ -58,6 +61,7 @@ def _fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
     # The real one watches the machine for a while before each run.
     monkeypatch.setattr(provenance, "provenance", lambda *_asked: {"planted": True})
+    monkeypatch.setattr(Member, "patience", fakes.PATIENT)
     yield
     for registry, content in zip(registries, before, strict=True):
         registry.clear()
@@ -71,6 +75,15 @@ REAL_PROVENANCE = provenance.provenance
 def real_provenance(_fakes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is looked at before each run, as outside of tests."""
     monkeypatch.setattr(provenance, "provenance", REAL_PROVENANCE)
+
+
+@pytest.fixture
+def leap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets so many seconds of limits go by at once: what a run takes here is no matter then."""
+    leaps: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(leaps))
+    monkeypatch.setattr(stop, "time", clock)
+    return leaps.append
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
+from nfslab.cluster.base import Patience
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
 from nfslab.evidence.registry import COLLECTORS
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 EVENTS: list[str] = []
 """What was called, in order (in this process)."""
+PATIENT = Patience(ready_s=300.0, busy_s=120.0, load_s=120.0, start_s=2.0)
+"""Of hosts of tests: one whose processes get no processor for some seconds is not lost, and it
+hears in time when to begin."""
 
 
 class FolderParameters(TargetParameters):
@@ -105,6 +109,8 @@ class FormulaParameters(WorkloadParameters):
     child: bool = False
     """Start a process that sleeps through the run, as a server would."""
     measure_s: float = 0.0
+    passes: str = ""
+    """A folder of files: each measurement takes one away, and waits while there is none."""
     spread: float = 0.0
     """Standard deviation of the log of the rate, drawn for each block and point."""
     estimate: float = 1.0
@@ -165,6 +171,8 @@ class FormulaWorkload(Workload):
             raise ZeroDivisionError("planted")
         if p.fail == "block":
             time.sleep(3600)  # deaf: never asks whether it should stop
+        while p.passes and not take_pass(Path(p.passes)):
+            time.sleep(min(0.01, context.remaining_s()))
         deadline = time.monotonic() + (3600 if p.fail == "hang" else p.measure_s)
         while (left := deadline - time.monotonic()) > 0:
             time.sleep(min(0.01, left, context.remaining_s()))
@@ -197,6 +205,23 @@ class FormulaWorkload(Workload):
             self.process.stop()
         if self.parameters.fail == "finish":
             raise RunFailed("the fake server does not stop")
+
+
+def take_pass(folder: Path) -> bool:
+    """One of the files is gone."""
+    for file in folder.iterdir():
+        file.unlink()
+        return True
+    return False
+
+
+def give_passes(folder: Path, count: int) -> None:
+    """So many are in it now."""
+    folder.mkdir(exist_ok=True)
+    for file in folder.iterdir():
+        file.unlink(missing_ok=True)
+    for number in range(count):
+        (folder / str(number)).touch()
 
 
 class WatcherParameters(CollectorParameters):

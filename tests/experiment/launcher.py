@@ -8,11 +8,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from nfslab.cli import main
+from nfslab.cluster.base import Member
 
 from tests.experiment import fakes
 from tests.syncs import nobody_waits
 
 if __name__ == "__main__":
     fakes.register()
+    Member.patience = fakes.PATIENT  # type: ignore[assignment,method-assign]
     with nobody_waits():
         main()

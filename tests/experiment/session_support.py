@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from nfslab.results.store import ExperimentFolder
 if TYPE_CHECKING:
     from nfslab.experiment.session import Session
     from nfslab.results.records import RunRecord
+
+PATIENCE_S = 120
 
 
 class Told(View):
@@ -81,6 +84,14 @@ def processes_with(token: str) -> list[int]:
 def processes_of_state(state: Path) -> list[int]:
     """Living processes that were started below a runner with this state folder."""
     return processes_with(f"NFSLAB_STATE={state}")
+
+
+def left_running(state: Path) -> list[int]:
+    """Those of them that go on: one that was just killed needs a processor to end."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := processes_of_state(state)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
 
 
 def read_json(path: Path) -> Any:

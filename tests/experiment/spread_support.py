@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -13,13 +14,16 @@ from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.experiment.run_hosts import RunHosts
 from nfslab.results.records import ClockRecord
 
+from tests.experiment.fakes import PATIENT
 from tests.experiment.session_support import only_folder, records, run
+from tests.stopping import stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from nfslab.cluster.base import Agent
+    from nfslab.experiment.run_hosts import RunHost
     from nfslab.results.records import CheckRecord, RunRecord
 
 FILE = """\
@@ -122,6 +126,12 @@ def calls_sent(sealed: Path) -> dict[str, int]:
     """Of a run of sfs: calls by operation, as its clients counted them."""
     rows = pq.read_table(sealed / "samples" / "operations.parquet").to_pylist()
     return {row["operation"]: row["calls"] for row in rows if row["calls"]}
+
+
+def freeze(host: RunHost, monkeypatch: pytest.MonkeyPatch, silence_s: float = 2.0) -> None:
+    """Stop its agent. It alone may be silent for no longer than that: others may be slow."""
+    stop(pid_of(host.agent))
+    monkeypatch.setattr(host.member, "patience", replace(PATIENT, load_s=silence_s))
 
 
 class Meddling:

@@ -25,14 +25,17 @@ from nfslab.evidence.over_time import read_rows
 from nfslab.experiment.host_checks import start_skew
 from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.spread_run import SpreadExecution
+from nfslab.machine.processes import status_of
 from nfslab.machine.resources import recover
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 from nfslab.mounts.fuse import FuseMount
 from nfslab.results.records import ClockRecord, RunHostRecord
 
 from tests.experiment.session_support import (
+    PATIENCE_S,
     journal_tokens,
     left_behind,
+    left_running,
     only_folder,
     processes_of_state,
     records,
@@ -44,6 +47,7 @@ from tests.experiment.spread_support import (
     calls_sent,
     check,
     clocks_told,
+    freeze,
     made,
     pid_of,
     require_measured,
@@ -55,7 +59,7 @@ if TYPE_CHECKING:
 
     from nfslab.experiment.in_part import AskedPart
 
-PATIENCE_S = 120
+LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @pytest.mark.parametrize("host", KINDS)
@@ -97,7 +101,8 @@ def test_each_host_is_in_the_record_and_its_part_in_the_folder(tmp_path: Path) -
     require_measured(record)
     skew, most_ns = check(record, "start_skew"), max(one.skew_ns for one in record.client_hosts)
     assert skew.verdict == ("violation" if most_ns > 5_000_000 else "ok"), skew.message
-    assert skew.values["effect_share"] == pytest.approx(most_ns / 2.5e9, rel=0.2)
+    # The timed part takes 2.5 s; replies that come late make it longer.
+    assert 0 <= skew.values["effect_share"] <= 1.01 * most_ns / 2.5e9
     assert check(record, "hosts_alike").verdict == "ok"
     for one in record.client_hosts:
         assert one.skew_ns is not None
@@ -115,7 +120,7 @@ def test_each_host_is_in_the_record_and_its_part_in_the_folder(tmp_path: Path) -
     ("number", "why"),
     [
         (signal.SIGKILL, "killed by SIGKILL"),
-        (signal.SIGSTOP, r"it gave no sign of life for 2\.\d s"),
+        (signal.SIGSTOP, r"it gave no sign of life for \d+\.\d s"),
     ],
 )
 def test_a_lost_host_fails_the_run_with_its_name_and_the_experiment_goes_on(
@@ -126,7 +131,10 @@ def test_a_lost_host_fails_the_run_with_its_name_and_the_experiment_goes_on(
     def once(clients: RunHosts) -> None:
         if not lost:
             lost.append(pid_of(clients.hosts[1].agent))
-            os.kill(lost[0], number)
+            if number == signal.SIGSTOP:
+                freeze(clients.hosts[1], monkeypatch)
+            else:
+                os.kill(lost[0], number)
 
     meddling = Meddling(monkeypatch, once)
     path = written(tmp_path, ("repetitions = 1", "repetitions = 2"), processes=1)
@@ -213,7 +221,7 @@ def test_what_the_server_saw_here_is_on_the_clock_of_the_only_client_host(
 def test_a_host_that_is_told_too_late_makes_the_run_invalid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clocks_told(monkeypatch, {"host2": -2_000_000_000}, error_ns=0)
+    clocks_told(monkeypatch, {"host2": -20_000_000_000}, error_ns=0)
     record, _ = made(written(tmp_path, processes=1))
     assert record.status == "failed"
     load, skew = check(record, "offered_load"), check(record, "start_skew")
@@ -302,13 +310,15 @@ def test_a_program_runs_once_on_each_host_on_one_shared_mount(tmp_path: Path) ->
 
 
 def processes_of(module: str, state: Path) -> list[int]:
-    """Those of ours with that module in their words."""
-    found = []
+    """Those of ours with that module in their words, but no child of one that has been forked for
+    another program."""
+    found = {}
     for pid in processes_of_state(state):
         with contextlib.suppress(OSError):
             if module in Path(f"/proc/{pid}/cmdline").read_text():
-                found.append(pid)
-    return found
+                status = status_of(pid)
+                found[pid] = status.parent if status is not None else 0
+    return [pid for pid, parent in found.items() if parent not in found]
 
 
 def wait_until(what: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
@@ -327,7 +337,7 @@ def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
     changes = [('duration = "2s"', 'duration = "600s"')]
     path = written(tmp_path, *changes, host=host, processes=2)
     state = tmp_path / "state"
-    command = [sys.executable, "-m", "nfslab", "run", str(path), "--results"]
+    command = [sys.executable, str(LAUNCHER), "run", str(path), "--results"]
     with subprocess.Popen(
         [*command, str(tmp_path / "results")],
         stdout=subprocess.DEVNULL,
@@ -348,7 +358,7 @@ def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
     if number == signal.SIGKILL:
         recover()
         shutil.rmtree(only_folder(path).path)  # the next call would remove what is half written
-    assert processes_of_state(state) == []
+    assert left_running(state) == []
     assert left_behind(tmp_path) == []
     networks = [*NETWORK_NAMESPACES.glob("*"), *Path("/sys/class/net").iterdir()]
     assert tokens

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.experiment.fakes import EVENTS
+from tests.experiment.fakes import EVENTS, FormulaWorkload
 from tests.experiment.session_support import left_behind, only_folder, records, run
 
 if TYPE_CHECKING:
@@ -226,7 +226,17 @@ def test_a_target_that_is_too_small_fails_before_it_is_filled(
     assert "prepare" not in EVENTS
 
 
-def test_a_time_limit_fails_the_run_and_the_experiment_goes_on(experiment_file: Write) -> None:
+def test_a_time_limit_fails_the_run_and_the_experiment_goes_on(
+    experiment_file: Write, leap: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = FormulaWorkload.measure
+
+    def measured(self: FormulaWorkload, context: Any) -> Any:
+        if self.parameters.fail == "hang":
+            leap(1000)
+        return measure(self, context)
+
+    monkeypatch.setattr(FormulaWorkload, "measure", measured)
     path = experiment_file(
         ('values = ["one", "two"]', 'values = ["one"]'),
         ("repetitions = 3", "repetitions = 1"),
@@ -234,7 +244,7 @@ def test_a_time_limit_fails_the_run_and_the_experiment_goes_on(experiment_file: 
             'parameter = "workload.clients"\nvalues = [1, 2, 4]',
             'parameter = "workload.fail"\nvalues = ["", "hang"]',
         ),
-        ("drop_page_cache = false", "drop_page_cache = false\nrun_s = 3"),
+        ("drop_page_cache = false", "drop_page_cache = false\nrun_s = 600"),
     )
     run(path)
     outcomes = {r.factors["fail"]: r for r in records(only_folder(path))}

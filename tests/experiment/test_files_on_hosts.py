@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import queue
 import re
 import signal
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab.cluster.base import Patience
 from nfslab.errors import RunFailed
+from nfslab.experiment import run_hosts
 from nfslab.experiment.run_hosts import RunHost, RunHosts
 from nfslab.mounts.fuse import FuseMount
 from nfslab.workloads.files import FilesParameters, FilesWorkload
@@ -22,6 +27,7 @@ from tests.experiment.spread_support import (
     Meddling,
     check,
     clocks_told,
+    freeze,
     made,
     pid_of,
     require_measured,
@@ -176,7 +182,10 @@ def test_a_lost_host_fails_the_run_with_its_name(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose(clients: RunHosts) -> None:
-        os.kill(pid_of(clients.hosts[1].agent), number)
+        if number == signal.SIGSTOP:
+            freeze(clients.hosts[1], monkeypatch)
+        else:
+            os.kill(pid_of(clients.hosts[1].agent), number)
 
     meddling = Meddling(monkeypatch, lose)
     more = (
@@ -207,6 +216,35 @@ def test_a_host_that_waits_in_vain_is_told_of() -> None:
     hosts.hosts[1].said["measured"] = {}
     with pytest.raises(RunFailed, match="that one is at 'its end'"):
         hosts._let_meet()
+
+
+def test_time_in_which_we_stood_still_is_nobodys_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the machine was taken away: what hosts said meanwhile is not in the queue yet."""
+    now_s = [100.0]
+    monkeypatch.setattr(run_hosts, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    class Heard:
+        def __init__(self, *slices_s: float) -> None:
+            self.slices_s = list(slices_s)
+
+        def get(self, timeout: float) -> Any:
+            if not self.slices_s:
+                return host, {"event": "measured"}
+            now_s[0] += self.slices_s.pop(0)
+            raise queue.Empty
+
+        def get_nowait(self) -> Any:
+            raise queue.Empty
+
+    member = SimpleNamespace(name="host1", patience=Patience(load_s=2.0))
+    hosts = RunHosts(lambda _: None, lambda: None)
+    host = RunHost(member, None, seen=now_s[0])  # type: ignore[arg-type]
+    hosts.hosts.append(host)
+    for slices_s, is_lost in (([3.0], False), ([0.1] * 15 + [3.0], False), ([0.1] * 21, True)):
+        hosts._heard = Heard(*slices_s)  # type: ignore[assignment]
+        host.said.clear()
+        with pytest.raises(RunFailed, match="was lost") if is_lost else contextlib.nullcontext():
+            hosts.await_all("measured", "load_s")
 
 
 @pytest.mark.parametrize(

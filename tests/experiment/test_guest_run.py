@@ -27,9 +27,10 @@ from nfslab.vm import run as running
 
 from tests.experiment import guest_support
 from tests.experiment.session_support import (
+    PATIENCE_S,
     left_behind,
+    left_running,
     only_folder,
-    processes_of_state,
     read_json,
     records,
     run,
@@ -80,7 +81,7 @@ def nothing_is_left(tmp_path: Path) -> None:
     # What a guest that was killed had on its targets goes with its memory, elsewhere than here.
     assert [one for one in left_behind(tmp_path) if "/places/" not in one] == []
     for state in ("state", "guest/state"):
-        assert processes_of_state(tmp_path / state) == []
+        assert left_running(tmp_path / state) == []
 
 
 def machine_of(folder: ExperimentFolder, record: RunRecord) -> dict[str, object]:
@@ -221,7 +222,7 @@ def test_what_the_guest_lacks_fails_its_run(
 def test_a_failure_in_the_guest_is_told_as_elsewhere(
     guest: Path, experiment_file: Write, tmp_path: Path
 ) -> None:
-    path = file(experiment_file, "[ {kernel} = 9.1 ] || exec sleep 1000", ("[limits]", LIMIT))
+    path = file(experiment_file, "[ {kernel} = 9.1 ] || exec sleep 1000", *LIMITED)
     run(path)
     good, late = records(only_folder(path))
     assert good.status == "ok"
@@ -230,7 +231,11 @@ def test_a_failure_in_the_guest_is_told_as_elsewhere(
     nothing_is_left(tmp_path)
 
 
-LIMIT = '[limits]\nrun_s = "8s"'
+LIMITED = [
+    ('"workload.values.kernel"]', '"workload.values.kernel", "limits.run_s"]'),
+    ('[["9.1", "9.1"], ["9.2", "9.2"]]', '[["9.1", "9.1", 600], ["9.2", "9.2", 20]]'),
+]
+"""The second run alone: the first one may take its time."""
 
 
 def test_a_request_to_stop_discards_the_run(
@@ -281,7 +286,7 @@ def ready(descriptor: int) -> bool:
     """There is something to read (of a process: it has ended) within the limit."""
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
-    return bool(poller.poll(60_000))
+    return bool(poller.poll(1000 * PATIENCE_S))
 
 
 def test_a_run_that_does_not_begin_is_given_up(

@@ -21,10 +21,11 @@ import pytest
 from nfslab.experiment.plan import planned_runs
 from nfslab.experiment.reading import read_experiment
 
+from tests.experiment.fakes import give_passes
 from tests.experiment.session_support import (
     left_behind,
+    left_running,
     only_folder,
-    processes_of_state,
     records,
 )
 
@@ -39,6 +40,8 @@ FROM_START = 3
 LONGEST_S = 2.0
 RUNS_LENGTH_S = 0.6
 """A few runs of the workload below."""
+RUNS_MOST = 5
+"""Of one process, however late it is killed: it is never at its end by then."""
 FINISH_LIMIT_S = 900
 
 
@@ -53,19 +56,11 @@ def launch(path: Path, tmp_path: Path) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_a_run(process: subprocess.Popen[str], tmp_path: Path) -> None:
-    """Until a run of this process is under way: its partial folder is a new one."""
-    before = {p.stat().st_ino for p in tmp_path.glob("results/*/runs/.partial-*")}
+def wait_for_a_run(process: subprocess.Popen[str], passes: Path) -> None:
+    """Until a run of this process is under way: it has taken a pass."""
     deadline = time.monotonic() + FINISH_LIMIT_S
-    while time.monotonic() < deadline and process.poll() is None:
-        now = set()
-        for partial in tmp_path.glob("results/*/runs/.partial-*"):
-            try:
-                now.add(partial.stat().st_ino)
-            except FileNotFoundError:  # sealed meanwhile
-                continue
-        if now - before:
-            return
+    while len(list(passes.iterdir())) == RUNS_MOST and process.poll() is None:
+        assert time.monotonic() < deadline, "no run begins"
         time.sleep(0.002)
 
 
@@ -75,16 +70,19 @@ def test_some_kills_and_exactly_the_planned_runs(
 ) -> None:
     long = bool(pytestconfig.getoption("--long"))
     kills, blocks = (KILLS, 10) if long else (KILLS // 2, 6)
+    passes = tmp_path / "passes"
+    more = f'log = "two"\nchild = true\nmeasure_s = 0.1\npasses = "{passes}"'
     path = experiment_file(
-        ('data = "one"', 'data = "one"\nlog = "two"\nchild = true\nmeasure_s = 0.1'),
+        ('data = "one"', f'data = "one"\n{more}'),
         ("repetitions = 3", f"repetitions = {blocks}"),
     )
     instants = random.Random(SEED)
     sealed_before = cut_off = 0
     for kill in range(kills):
+        give_passes(passes, RUNS_MOST)
         process = launch(path, tmp_path)
         if kill >= FROM_START:
-            wait_for_a_run(process, tmp_path)
+            wait_for_a_run(process, passes)
         delay_s = instants.uniform(0, LONGEST_S if kill < FROM_START else RUNS_LENGTH_S)
         try:
             process.wait(timeout=delay_s)
@@ -98,6 +96,7 @@ def test_some_kills_and_exactly_the_planned_runs(
         assert sealed >= sealed_before
         sealed_before = sealed
     assert cut_off > 0, "no kill hit a run under way: the test shows nothing"
+    give_passes(passes, 6 * blocks)
     process = launch(path, tmp_path)
     _, errors = process.communicate(timeout=FINISH_LIMIT_S)
     assert process.returncode == 0, errors
@@ -113,8 +112,4 @@ def test_some_kills_and_exactly_the_planned_runs(
     # Each holds the figure that its point has: no run got another one's.
     assert all(r.metrics["rate_per_s"].value == 100.0 * r.factors["clients"] for r in found)
     assert left_behind(tmp_path) == []
-    # The last child was a few milliseconds old when it was stopped.
-    deadline = time.monotonic() + 120
-    while processes_of_state(tmp_path / "state") and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []

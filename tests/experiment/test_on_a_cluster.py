@@ -21,7 +21,7 @@ from nfslab.offered.plans import Load, Mounted, Point
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
 from tests.cli.serving import serving
-from tests.cluster.clusters import Cluster
+from tests.cluster.clusters import Cluster, patient
 from tests.experiment.session_support import left_behind, run
 from tests.experiment.spread_support import calls_sent, check, made, require_measured, written
 
@@ -30,7 +30,8 @@ CLIENT = '[client]\nhost = "local"\nhosts = ["load1", "load2"]\nprocesses = 2\n'
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    patient(monkeypatch)
     made = Cluster(tmp_path)
     for name in (*HOSTS, "other"):
         made.worker(name)

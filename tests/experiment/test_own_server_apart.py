@@ -14,9 +14,10 @@ import pytest
 from nfslab.cluster.here import AgentHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import RunFailed
-from nfslab.experiment import own_tables
+from nfslab.experiment import own_tables, spread_run
 from nfslab.experiment.run_hosts import RunHost, RunHosts, told_by_agent
 from nfslab.experiment.spread_run import SpreadExecution
+from nfslab.machine.processes import status_of
 from nfslab.machine.resources import recover
 from nfslab.mounts.fuse import FuseMount
 from nfslab.results.query import ResultsDatabase
@@ -24,7 +25,13 @@ from nfslab.workloads.command import CommandWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
-from tests.experiment.session_support import left_behind, only_folder, processes_of_state
+from tests.experiment.session_support import (
+    PATIENCE_S,
+    left_behind,
+    left_running,
+    only_folder,
+    processes_of_state,
+)
 from tests.experiment.spread_support import (
     Meddling,
     check,
@@ -88,12 +95,18 @@ threads = 2
 
 def postmaster(tmp_path: Path) -> int:
     """The first process of the only PostgreSQL below this test's runner."""
-    (pid,) = [pid for pid in processes_of_state(tmp_path / "state") if _is_postmaster(pid)]
+    found = {pid for pid in processes_of_state(tmp_path / "state") if _is_postmaster(pid)}
+    # A child of it that has just been forked has the same arguments.
+    parents = {pid: status.parent for pid in found if (status := status_of(pid)) is not None}
+    (pid,) = [pid for pid, parent in parents.items() if parent not in found]
     return pid
 
 
 def _is_postmaster(pid: int) -> bool:
-    words = arguments_of(pid)
+    try:
+        words = arguments_of(pid)
+    except OSError:  # it has ended meanwhile
+        return False
     return words[0].endswith("/postgres") and "-D" in words
 
 
@@ -164,7 +177,7 @@ def test_what_all_hosts_committed_is_what_the_server_on_its_own_host_has(
     holders = [file for file in (tmp_path / "results").rglob("*")
                if file.is_file() and secret in file.read_bytes()]  # fmt: skip
     assert holders == []
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
     assert left_behind(tmp_path) == []
 
 
@@ -245,12 +258,13 @@ def test_what_it_has_not_is_found_there(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_server_that_dies_is_the_reason_with_its_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(spread_run, "DEATH_WAIT_S", PATIENCE_S)
     Meddling(monkeypatch, lambda _: os.kill(postmaster(tmp_path), signal.SIGQUIT))
     record, sealed = failed(apart(tmp_path, ENDLESS))
     assert record.failure_phase == "measure"
     assert record.reason.startswith("server host filer: PostgreSQL died in the middle of the run")
     assert "immediate shutdown" in (sealed / "hosts/filer/logs/postgres.log").read_text()
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
     assert left_behind(tmp_path) == []
 
 
@@ -272,7 +286,7 @@ def test_a_host_that_is_lost_with_its_server_is_the_reason(
     monkeypatch.undo()
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
     recover()
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
     assert left_behind(tmp_path) == []
 
 

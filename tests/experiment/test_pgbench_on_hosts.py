@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from nfslab.context import Share
 from nfslab.databases.postgres.database import PostgresDatabase
 from nfslab.databases.postgres.server import _write_access
 from nfslab.errors import UsageError
+from nfslab.experiment import spread_run
 from nfslab.experiment.run_hosts import RunHosts
 from nfslab.hosts.base import Link
 from nfslab.machine.resources import recover
@@ -25,7 +28,9 @@ from nfslab.workloads.tpcc.parameters import TpccParameters
 from nfslab.workloads.tpcc.postgres.workload import TpccOnPostgres
 
 from tests.experiment.session_support import (
+    PATIENCE_S,
     left_behind,
+    left_running,
     only_folder,
     processes_of_state,
     records,
@@ -36,6 +41,7 @@ from tests.experiment.spread_support import (
     Meddling,
     check,
     clocks_told,
+    freeze,
     made,
     pid_of,
     require_measured,
@@ -117,7 +123,7 @@ def test_transactions_of_all_hosts_are_what_the_server_has(host: str, tmp_path: 
         assert len(addresses) == 2
         argv = " ".join(parts[0]["commands"][-1])
         assert "127.0.0.1" not in argv
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
     assert left_behind(tmp_path) == []
 
 
@@ -178,14 +184,19 @@ def test_a_lost_host_fails_the_run_with_its_name_and_the_server_is_down(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lose(clients: RunHosts) -> None:
-        os.kill(pid_of(clients.hosts[1].agent), number)
+        if number == signal.SIGSTOP:
+            freeze(clients.hosts[1], monkeypatch)
+        else:
+            os.kill(pid_of(clients.hosts[1].agent), number)
 
     meddling = Meddling(monkeypatch, lose)
     record = failed(on_hosts(tmp_path, ENDLESS))
     assert record.failure_phase == "measure"
     assert "client host host2 was lost" in record.reason
     meddling.assert_none_is_left()
-    assert "postgres" not in commands_of(processes_of_state(tmp_path / "state"))
+    deadline = time.monotonic() + PATIENCE_S
+    while "postgres" in commands_of(processes_of_state(tmp_path / "state")):
+        assert time.monotonic() < deadline, "the server goes on"
     monkeypatch.undo()
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
     recover()
@@ -202,11 +213,12 @@ def test_a_server_that_dies_is_the_reason(tmp_path: Path, monkeypatch: pytest.Mo
         servers.append(self.server().process.pid)
 
     monkeypatch.setattr(PostgresDatabase, "bring_up", bring_up)
+    monkeypatch.setattr(spread_run, "DEATH_WAIT_S", PATIENCE_S)
     Meddling(monkeypatch, lambda _: os.kill(servers[0], signal.SIGQUIT))
     record = failed(on_hosts(tmp_path, ENDLESS))
     assert record.failure_phase == "measure"
     assert record.reason.startswith("PostgreSQL died in the middle of the run")
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
 
 
 def failed(path: Path) -> RunRecord:
@@ -219,7 +231,10 @@ def failed(path: Path) -> RunRecord:
 def commands_of(pids: list[int]) -> str:
     found = []
     for pid in pids:
-        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
+        with (
+            contextlib.suppress(OSError),  # ended meanwhile
+            open(f"/proc/{pid}/comm", encoding="utf-8") as file,
+        ):
             found.append(file.read())
     return " ".join(found)
 

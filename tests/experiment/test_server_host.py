@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nfslab.cluster.base import Clocks
-from nfslab.cluster.here import AgentHere, MemberHere
+from nfslab.cluster.here import MemberHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import UsageError
 from nfslab.evidence.base import SealedRun
@@ -33,7 +33,15 @@ from nfslab.results.taken_tables import take_table
 from nfslab.results.upgrade import stamp_table, table_host
 
 from tests.experiment.session_support import left_behind, only_folder
-from tests.experiment.spread_support import calls_sent, clocks_told, made, require_measured, written
+from tests.experiment.spread_support import (
+    calls_sent,
+    clocks_told,
+    freeze,
+    made,
+    pid_of,
+    require_measured,
+    written,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -153,7 +161,7 @@ def captured(tmp_path: Path, hosts: object) -> Path:
 @needs_namespaces
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_no_call_arrives_before_it_was_sent(hosts: int, tmp_path: Path) -> None:
-    """One kernel's clock stamps both ends: thousands of calls have no way below its readings'."""
+    """One kernel's clock stamps both ends: hundreds of calls have no way below its readings'."""
     record, sealed = made(captured(tmp_path, hosts))
     require_measured(record)
     found = WireEvidence().facts(SealedRun(sealed, record))
@@ -161,9 +169,9 @@ def test_no_call_arrives_before_it_was_sent(hosts: int, tmp_path: Path) -> None:
     assert [host.host for host in found.hosts] == [one.name for one in record.client_hosts]
     for host, one in zip(found.hosts, record.client_hosts, strict=True):
         assert one.operations is not None
-        assert host.total >= one.operations > 100
+        assert host.total >= one.operations > 10
         answered = host.total - host.left_out.get("not answered", 0)
-        assert host.calls > 0.95 * answered > 100, host.left_out
+        assert host.calls > 0.95 * answered > 10, host.left_out
         assert host.error_ns > 0
         assert host.contradicted_ns == 0
         assert host.rows[0].summary.mean_ns[PARTS_ON_WIRE.index("at the server")] > 99_000_000
@@ -228,7 +236,7 @@ def test_a_taken_table_is_on_the_clock_of_the_runs_client(tmp_path: Path) -> Non
 @needs_namespaces
 @pytest.mark.parametrize(
     ("number", "why"),
-    [(signal.SIGKILL, "killed by SIGKILL"), (signal.SIGSTOP, "it gave no sign of life for 2")],
+    [(signal.SIGKILL, "killed by SIGKILL"), (signal.SIGSTOP, "it gave no sign of life for ")],
 )
 def test_a_servers_host_that_is_lost_fails_the_run_by_its_name(
     number: signal.Signals, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,8 +245,10 @@ def test_a_servers_host_that_is_lost_fails_the_run_by_its_name(
 
     def lost(clients: RunHosts, event: str, wait: Any = "busy_s", of: Any = None) -> None:
         if event == "measured" and clients.serving is not None:
-            assert isinstance(clients.serving.agent, AgentHere)
-            os.kill(clients.serving.agent._child.process.pid, number)
+            if number == signal.SIGSTOP:
+                freeze(clients.serving, monkeypatch)
+            else:
+                os.kill(pid_of(clients.serving.agent), number)
         waits(clients, event, wait, of)
 
     monkeypatch.setattr(RunHosts, "await_all", lost)

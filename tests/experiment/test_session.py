@@ -268,24 +268,32 @@ def test_nothing_that_can_run_is_refused_even_when_skipping(experiment_file: Wri
     assert "space on one" in str(caught.value)
 
 
-def test_the_time_of_a_call_is_over_and_the_next_goes_on(experiment_file: Write) -> None:
+def test_the_time_of_a_call_is_over_and_the_next_goes_on(
+    experiment_file: Write, leap: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is over in the middle of the third run."""
+    from tests.experiment.fakes import FormulaWorkload
+
     path = experiment_file(
-        ("drop_page_cache = false", "drop_page_cache = false\nexperiment_s = 1.5"),
-        ('data = "one"', 'data = "one"\nmeasure_s = 0.4'),
+        ("drop_page_cache = false", "drop_page_cache = false\nexperiment_s = 600"),
+        ('data = "one"', 'data = "one"\nmeasure_s = 0.1'),
     )
+    measure = FormulaWorkload.measure
+
+    def measured(self: FormulaWorkload, context: Any) -> Any:
+        if EVENTS.count("measure") == 2:
+            leap(1000)
+        return measure(self, context)
+
+    monkeypatch.setattr(FormulaWorkload, "measure", measured)
     with pytest.raises(TimeOver, match="is over") as caught:
         run(path)
     assert caught.value.exit_code == 1
-    done = len(records(only_folder(path)))
-    assert 0 < done < PLANNED
-    assert f"{done} of {PLANNED} runs are kept" in str(caught.value)
+    assert len(records(only_folder(path))) == 2
+    assert f"2 of {PLANNED} runs are kept" in str(caught.value)
     assert "nfslab run" in caught.value.fix
-    session, _ = run(
-        experiment_file(
-            ('data = "one"', 'data = "one"\nmeasure_s = 0.4'),
-        ),
-        repetitions=1,
-    )
+    unlimited = experiment_file(('data = "one"', 'data = "one"\nmeasure_s = 0.1'))
+    session, _ = run(unlimited, repetitions=1)
     assert session.folder.path == only_folder(path).path
 
 

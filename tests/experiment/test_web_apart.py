@@ -11,15 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import RunFailed
+from nfslab.experiment import run_hosts, spread_run
 from nfslab.workloads.web.parameters import WebParameters
 from nfslab.workloads.web.workload import WebWorkload
 
-from tests.experiment.session_support import left_behind
+from tests.experiment.session_support import PATIENCE_S, left_behind
 from tests.experiment.spread_support import Meddling, check, made, pid_of
 from tests.experiment.test_web_on_hosts import (
     CLOSED,
     ENDLESS,
     FAST_LINES,
+    MEET_S,
     SERVERS,
     begun_by,
     failed,
@@ -61,8 +63,9 @@ def apart(tmp_path: Path, more: str) -> Path:
 @pytest.mark.parametrize("load", [CLOSED, SEARCH], ids=["closed", "search"])
 @pytest.mark.parametrize("server", SERVERS)
 def test_what_all_hosts_asked_is_what_the_server_on_its_own_host_counted(
-    server: str, load: str, tmp_path: Path
+    server: str, load: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(run_hosts, "MEET_S", MEET_S)
     record, sealed = made(apart(tmp_path, f'{load}server = "{server}"\n'))
     require_measured(record)
     there = record.server_host
@@ -92,6 +95,7 @@ def test_a_web_server_that_dies_there_is_the_reason(
         (server,) = begun_by(pid_of(clients.serving.agent), "web.serving")
         os.kill(server, signal.SIGKILL)
 
+    monkeypatch.setattr(spread_run, "DEATH_WAIT_S", PATIENCE_S)
     meddling = Meddling(monkeypatch, kill)
     record = failed(apart(tmp_path, ENDLESS))
     assert "server host filer: the web server was ended by SIGKILL" in record.reason

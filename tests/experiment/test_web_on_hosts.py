@@ -17,6 +17,7 @@ import pytest
 from nfslab._core import WebServer, write_web_files
 from nfslab.context import HostPart, Share
 from nfslab.errors import RunFailed
+from nfslab.experiment import run_hosts, spread_run
 from nfslab.experiment.run_hosts import SAID_BYTES_MAX, RunHost, RunHosts
 from nfslab.hosts.base import Link
 from nfslab.machine.processes import all_statuses
@@ -29,9 +30,10 @@ from nfslab.workloads.web.servers.nginx import NginxServing
 from nfslab.workloads.web.workload import WebWorkload
 
 from tests.experiment.session_support import (
+    PATIENCE_S,
     left_behind,
+    left_running,
     only_folder,
-    processes_of_state,
     records,
     run,
 )
@@ -66,6 +68,8 @@ mix = {static_get = 0.5, dynamic_get = 0.1, cgi_get = 0.1, ad_get = 0.1, post = 
 """
 CLOSED = 'load = "closed"\nconnections = 7\nduration = "1s"\n'
 ENDLESS = 'load = "closed"\nconnections = 4\nduration = "600s"\n'
+MEET_S = 2.0
+"""Between steps of a search: so long the word to begin may take to each process."""
 FAST_LINES = "line_bits_per_s = 8000000\nconforming_bits_per_s = 1\n"
 
 
@@ -139,24 +143,29 @@ def test_requests_of_all_hosts_are_what_the_server_counted(
     assert len(own) == 4
     assert whole["requests"]["done"] == sum(one["requests"]["done"] for one in own)
     assert record.metrics["requests_per_s"].value == whole["requests"]["done"]
-    assert whole["requests"]["failed"] == whole["requests"]["unfinished"] == 0
+    assert whole["requests"]["failed"] == 0
+    # A process that had no processor at its end took no more replies, which the server had sent.
+    unfinished = whole["requests"]["unfinished"]
+    assert unfinished <= 7, "one a connection"
     # All that was asked for, warm-up included, and what the application behind nginx saw of it.
     done = sum(whole["series"]["done"])
     counters = json.loads((sealed / "logs" / "server-counters.json").read_text())
     kinds = [counters[name] for name in ("dynamic_get", "cgi_get", "ad_get", "post")]
     for kind, count in zip(whole["kinds"][1:], kinds, strict=True):
-        assert 0 < kind["done"] <= count
+        assert kind["done"] <= count > 0
     assert check(record, "posts").verdict == "ok"
-    assert check(record, "posts").values["acknowledged"] == counters["post"]
+    assert 0 <= counters["post"] - check(record, "posts").values["acknowledged"] <= unfinished
     assert check(record, "posts").values["lines"] == counters["post"]
     if server == "embedded":
-        assert sum(kinds) + counters["static_get"] == done
+        assert 0 <= sum(kinds) + counters["static_get"] - done <= unfinished
         assert whole["kinds"][0]["done"] <= counters["static_get"]
     clients = Counter(line.split()[0] for line in logged)
-    assert sum(clients.values()) == done
+    assert 0 <= sum(clients.values()) - done <= unfinished
     by_host = {one.address: one.operations for one in record.client_hosts}
     if host == "namespace":
-        assert set(clients) == set(by_host)
+        # One that had no processor in its 1.2 s asked for nothing.
+        assert {one for one, operations in by_host.items() if operations} <= set(clients)
+        assert set(clients) <= set(by_host)
         assert whole["config"]["address"].partition(":")[0] not in ("127.0.0.1", "0.0.0.0")
         for address, operations in by_host.items():
             assert operations is not None
@@ -166,11 +175,11 @@ def test_requests_of_all_hosts_are_what_the_server_counted(
     # 7 connections of four processes: 2, 2, 2 and 1.
     assert [one.planned_share for one in record.client_hosts] == [4 / 7, 3 / 7]
     assert sum(one.operations or 0 for one in record.client_hosts) == whole["requests"]["done"]
-    assert all(one.mean_latency_ns for one in record.client_hosts)
+    assert all(one.mean_latency_ns for one in record.client_hosts if one.operations)
     series = pq.read_table(sealed / "samples" / "series.parquet")
     assert sum(series["operations"].to_pylist()) == done
     assert len({writer["writer"] for writer in whole["posts"]}) == 4
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
 
 
 @contextmanager
@@ -263,9 +272,12 @@ def test_an_open_load_is_dealt_out_to_the_last_request(tmp_path: Path) -> None:
     assert [one.planned_share for one in record.client_hosts] == [0.5, 0.5]
 
 
-def test_all_hosts_search_together_and_no_post_is_lost(tmp_path: Path) -> None:
+def test_all_hosts_search_together_and_no_post_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two connections are fewer than processes after the first step went wrong; all are once in
     the log, whichever step and host they are of."""
+    monkeypatch.setattr(run_hosts, "MEET_S", MEET_S)
     more = f'connections = 4\nconnections_max = 8\nstep = "0.3s"\nduration = "0.5s"\n{FAST_LINES}'
     record, sealed = made(on_hosts(tmp_path, more))
     require_measured(record)
@@ -298,8 +310,11 @@ def test_all_hosts_search_together_and_no_post_is_lost(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_search_of_two_hosts_finds_the_limit_that_was_planted(tmp_path: Path) -> None:
+def test_the_search_of_two_hosts_finds_the_limit_that_was_planted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """25 connections get 320,000 bit/s each of 1,020,000 bytes/s, 26 do not."""
+    monkeypatch.setattr(run_hosts, "MEET_S", MEET_S)
     more = 'bandwidth = 1020000\nconnections = 20\nstep = "4s"\nduration = "4s"\n'
     path = on_hosts(tmp_path, more.replace("0.2s", "2s"))
     lines = [line for line in path.read_text().splitlines() if not line.startswith("mix")]
@@ -330,7 +345,10 @@ def begun_by(agent: int, module: str) -> list[int]:
     found = []
     for one in all_statuses():
         if one.parent == agent and one.alive:
-            with open(f"/proc/{one.identity.pid}/cmdline", encoding="utf-8") as file:
+            with (
+                contextlib.suppress(OSError),  # ended meanwhile
+                open(f"/proc/{one.identity.pid}/cmdline", encoding="utf-8") as file,
+            ):
                 found += [one.identity.pid] if module in file.read() else []
     return found
 
@@ -352,7 +370,7 @@ def test_a_killed_generator_names_its_host(tmp_path: Path, monkeypatch: pytest.M
     assert "client host host2: " in record.reason
     assert "(load-0-3) was ended by SIGKILL" in record.reason
     meddling.assert_none_is_left()
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
     assert left_behind(tmp_path) == []
 
 
@@ -365,11 +383,12 @@ def test_a_server_that_dies_is_the_reason(tmp_path: Path, monkeypatch: pytest.Mo
         servers.extend(context.services.web_server_pids)
 
     monkeypatch.setattr(WebWorkload, "prepare", prepared)
+    monkeypatch.setattr(spread_run, "DEATH_WAIT_S", PATIENCE_S)
     Meddling(monkeypatch, lambda _: os.kill(servers[0], signal.SIGKILL))
     record = failed(on_hosts(tmp_path, ENDLESS))
     assert record.failure_phase == "measure"
     assert "the web server was ended by SIGKILL in the middle of the run" in record.reason
-    assert processes_of_state(tmp_path / "state") == []
+    assert left_running(tmp_path / "state") == []
 
 
 @pytest.mark.parametrize(

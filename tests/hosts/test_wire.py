@@ -22,6 +22,7 @@ DELAYED = Wire(delay_s=0.02, rate_bytes_per_s=1_000_000)
 usable = NamespaceHost.available(DELAYED)
 needs_netem = pytest.mark.skipif(not usable.ok, reason=usable.reason)
 BYTES = 200_000
+PATIENCE_S = 120
 
 
 def test_loopback_has_no_wire() -> None:
@@ -59,7 +60,7 @@ def test_netem_delays_and_slows_each_way(resources: Resources) -> None:
             answering = threading.Thread(target=_answer, args=(listener,))
             answering.start()
             with host.entered():
-                there = socket.create_connection(listener.getsockname(), 10)
+                there = socket.create_connection(listener.getsockname(), PATIENCE_S)
             with closing(there):
                 began = time.monotonic()
                 there.sendall(b"?")

@@ -156,12 +156,8 @@ class RunHosts:
         waiting = list(self.all if of is None else of)
         while waiting := [host for host in waiting if event not in host.said]:
             self._check()
-            try:
-                host, said = self._heard.get(timeout=SLICE_S)
-            except queue.Empty:
-                pass
-            else:
-                self._hear(host, said)
+            if (heard := self._listened()) is not None:
+                self._hear(*heard)
                 with contextlib.suppress(queue.Empty):
                     while True:
                         self._hear(*self._heard.get_nowait())
@@ -191,12 +187,11 @@ class RunHosts:
             if "fails" not in host.said and time.monotonic() > until:
                 return
             self._require_life(host, host.member.patience.busy_s)
-            with contextlib.suppress(queue.Empty):
-                other, said = self._heard.get(timeout=SLICE_S)
+            if (heard := self._listened()) is not None:
                 try:
-                    self._hear(other, said)
+                    self._hear(*heard)
                 except RunFailed:
-                    if other is host:
+                    if heard[0] is host:
                         raise
 
     def _let_meet(self) -> None:
@@ -265,6 +260,19 @@ class RunHosts:
                 self._heard.put((host, said))
                 if said.get("event") in ("ended", "lost"):
                     return
+
+    def _listened(self) -> tuple[RunHost, dict[str, Any]] | None:
+        """What one says within a slice. While we stood still ourselves, nobody was silent."""
+        before = time.monotonic()
+        try:
+            heard = self._heard.get(timeout=SLICE_S)
+        except queue.Empty:
+            heard = None
+        stood_s = time.monotonic() - before - SLICE_S
+        if stood_s > 0:
+            for host in self.all:
+                host.seen += stood_s
+        return heard
 
     def _hear(self, host: RunHost, said: dict[str, Any]) -> None:
         """One event; RunFailed for one that ends the run."""
