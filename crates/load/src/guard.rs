@@ -147,10 +147,24 @@ fn late(report: &Report) -> Option<String> {
 }
 
 fn generator(report: &Report, add: &mut impl FnMut(&'static str, String)) {
-    if let Some(text) = late(report) {
-        add("generator_late", text);
+    let late = late(report);
+    if let Some(text) = &late {
+        add("generator_late", text.clone());
     }
+    let window_ns = report.window_end_ns.saturating_sub(report.window_start_ns);
     for (index, thread) in report.threads.iter().enumerate() {
+        // Who looked at the clock too late for that has no shares. One that a server's end stopped
+        // has its reason.
+        if thread.window_ns < window_ns / 2 {
+            if report.ended == "complete" && late.is_none() {
+                let text = format!(
+                    "generator thread {index} did not run for most of the window: stop other \
+                     programs, or pin them elsewhere"
+                );
+                add("generator_late", text);
+            }
+            continue;
+        }
         let waited_ns = thread.waited_ns.unwrap_or(0);
         let waited = waited_ns as f64 / thread.window_ns.max(1) as f64;
         if thread.cpu_share + waited > CPU_SHARE {

@@ -156,7 +156,7 @@ pub struct ThreadReport {
     pub spin_ns: u64,
     /// Ready to run, without a processor; `None` where the kernel does not tell.
     pub waited_ns: Option<u64>,
-    /// CPU without spinning, of the window.
+    /// CPU without spinning, of the window; 0 where it saw the window's begin and end in one look.
     pub cpu_share: f64,
     pub voluntary_switches: u64,
     pub involuntary_switches: u64,
@@ -232,7 +232,11 @@ impl ThreadReport {
             system_ns: usage.system_ns,
             spin_ns: done.spin_ns,
             waited_ns: done.waited_ns,
-            cpu_share: work_ns as f64 / done.window_ns.max(1) as f64,
+            cpu_share: if done.window_ns == 0 {
+                0.0
+            } else {
+                work_ns as f64 / done.window_ns as f64
+            },
             voluntary_switches: usage.voluntary_switches,
             involuntary_switches: usage.involuntary_switches,
         }

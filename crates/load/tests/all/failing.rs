@@ -545,6 +545,26 @@ fn the_guard_fires_when_the_generator_is_the_limit() {
     assert_eq!(report.little.residual_ns, 0);
 }
 
+/// It saw the window's begin and end late, a moment apart: its shares tell nothing.
+#[test]
+fn a_thread_that_was_away_was_late_and_used_no_core() {
+    let world = World::memory(1 << 28);
+    let mut report = world.run(&world.plan());
+    let kinds = |report: &Report| -> Vec<&str> {
+        let all = guard::reasons(report);
+        let kinds = all.iter().map(|reason| reason.kind);
+        kinds.filter(|kind| kind.starts_with("generator")).collect()
+    };
+    report.threads[0].window_ns = 1_000;
+    report.threads[0].cpu_share = 1617.0;
+    assert_eq!(kinds(&report), ["generator_late"]);
+    report.ended = "silent";
+    for own in [&mut report.late, &mut report.pick_up] {
+        (own.mean_ns, own.p99_ns) = (None, None);
+    }
+    assert_eq!(kinds(&report), [""; 0], "its server was gone");
+}
+
 #[test]
 fn each_threshold_of_the_guard_fires_by_itself() {
     let world = World::memory(1 << 28);
