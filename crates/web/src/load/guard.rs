@@ -40,10 +40,23 @@ pub(crate) fn of_load(report: &Report) -> Vec<Reason> {
 pub(crate) fn of_generator(report: &Report) -> Vec<Reason> {
     let mut all = Vec::new();
     let mut add = |kind, text| all.push(Reason { kind, text });
-    if let Some(text) = late(report) {
-        add("generator_late", text);
+    let late = late(report);
+    if let Some(text) = &late {
+        add("generator_late", text.clone());
     }
+    let window_ns = report.window_end_ns.saturating_sub(report.window_start_ns);
     for (index, thread) in report.threads.iter().enumerate() {
+        // Who looked at the clock too late for that has no shares.
+        if thread.window_ns < window_ns / 2 {
+            if report.ended != "stopped" && late.is_none() {
+                let text = format!(
+                    "generator thread {index} did not run for most of the timed part: stop other \
+                     programs, or pin them elsewhere"
+                );
+                add("generator_late", text);
+            }
+            continue;
+        }
         let waited = thread.waited_ns.unwrap_or(0) as f64 / thread.window_ns.max(1) as f64;
         if thread.cpu_share + waited > CPU_SHARE {
             let text = format!(

@@ -318,6 +318,21 @@ fn a_process_that_was_itself_the_limit_is_named() {
 }
 
 #[test]
+fn a_thread_that_saw_its_timed_part_in_one_look_was_late() {
+    let mut parts = small();
+    let away = with(&parts[1].0, "\"window_ns\":", "0");
+    parts[1].0 = with(&away, "\"cpu_share\":", "0.0");
+    let report = merge(&parts).unwrap();
+    let kinds: Vec<_> = report.processes[1]
+        .reasons
+        .iter()
+        .map(|one| one.kind)
+        .collect();
+    assert_eq!(kinds, ["generator_late"]);
+    assert!(!report.valid);
+}
+
+#[test]
 fn what_is_no_part_of_the_load_is_refused() {
     let good = small();
     assert!(merge(&good).is_ok());
