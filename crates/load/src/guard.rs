@@ -165,8 +165,7 @@ fn generator(report: &Report, add: &mut impl FnMut(&'static str, String)) {
             }
             continue;
         }
-        let waited_ns = thread.waited_ns.unwrap_or(0);
-        let waited = waited_ns as f64 / thread.window_ns.max(1) as f64;
+        let waited = measure::share(thread.waited_ns.unwrap_or(0), thread.window_ns);
         if thread.cpu_share + waited > CPU_SHARE {
             let text = format!(
                 "generator thread {index} used {:.0} % of a core and waited {:.0} % of the window \

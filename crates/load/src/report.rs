@@ -232,11 +232,7 @@ impl ThreadReport {
             system_ns: usage.system_ns,
             spin_ns: done.spin_ns,
             waited_ns: done.waited_ns,
-            cpu_share: if done.window_ns == 0 {
-                0.0
-            } else {
-                work_ns as f64 / done.window_ns as f64
-            },
+            cpu_share: measure::share(work_ns, done.window_ns),
             voluntary_switches: usage.voluntary_switches,
             involuntary_switches: usage.involuntary_switches,
         }

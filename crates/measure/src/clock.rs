@@ -90,6 +90,16 @@ pub struct ThreadUsage {
     pub involuntary_switches: u64,
 }
 
+/// A part of a time as a share of it; 0 of no time.
+#[must_use]
+pub fn share(part_ns: u64, whole_ns: u64) -> f64 {
+    if whole_ns == 0 {
+        0.0
+    } else {
+        part_ns as f64 / whole_ns as f64
+    }
+}
+
 impl ThreadUsage {
     /// What the calling thread has used since it started.
     #[must_use]

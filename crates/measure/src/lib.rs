@@ -36,7 +36,7 @@ mod transfer;
 pub mod weights;
 
 pub use by_file::{ByFile, DataCall, FileCounts};
-pub use clock::{Clock, ManualClock, MonotonicClock, RunDelay, ThreadUsage};
+pub use clock::{Clock, ManualClock, MonotonicClock, RunDelay, ThreadUsage, share};
 pub use hdr_v2::HistogramError;
 pub use histogram::{HIGHEST_NS, LOWEST_NS, LatencyHistogram};
 pub use random::Random;

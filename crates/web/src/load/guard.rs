@@ -57,7 +57,7 @@ pub(crate) fn of_generator(report: &Report) -> Vec<Reason> {
             }
             continue;
         }
-        let waited = thread.waited_ns.unwrap_or(0) as f64 / thread.window_ns.max(1) as f64;
+        let waited = measure::share(thread.waited_ns.unwrap_or(0), thread.window_ns);
         if thread.cpu_share + waited > CPU_SHARE {
             let text = format!(
                 "generator thread {index} used {:.0} % of a core and waited {:.0} % of the timed \

@@ -219,15 +219,6 @@ impl ProcessReport {
 }
 
 impl ThreadReport {
-    /// 0 where it saw its window's begin and end in one look.
-    pub(crate) fn share(cpu_ns: u64, window_ns: u64) -> f64 {
-        if window_ns == 0 {
-            0.0
-        } else {
-            cpu_ns as f64 / window_ns as f64
-        }
-    }
-
     pub(crate) fn of(done: &Done) -> Self {
         ThreadReport {
             window_ns: done.window_ns,
@@ -235,7 +226,7 @@ impl ThreadReport {
             user_ns: done.usage.user_ns,
             system_ns: done.usage.system_ns,
             waited_ns: done.waited_ns,
-            cpu_share: Self::share(done.usage.cpu_ns, done.window_ns),
+            cpu_share: measure::share(done.usage.cpu_ns, done.window_ns),
             voluntary_switches: done.usage.voluntary_switches,
             involuntary_switches: done.usage.involuntary_switches,
         }

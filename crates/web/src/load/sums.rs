@@ -279,7 +279,7 @@ fn is_thread(thread: &ThreadReport) -> bool {
         thread.voluntary_switches,
         thread.involuntary_switches,
     ];
-    let share = ThreadReport::share(thread.cpu_ns, thread.window_ns);
+    let share = measure::share(thread.cpu_ns, thread.window_ns);
     total(times.iter().chain(&counts)).is_some() && (thread.cpu_share - share).abs() < 1e-9
 }
 
