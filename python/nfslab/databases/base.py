@@ -74,6 +74,10 @@ class Database(ABC):
     def alive(self) -> bool:
         """Does its server still run?"""
 
+    def ends_within(self, limit_s: float) -> bool:
+        """Is its server gone, or does it go so soon?"""
+        return not self.alive()
+
     @abstractmethod
     def death(self, what: str, also: str = "") -> RunFailed:
         """The error for a database that failed, with its own last words."""

@@ -89,6 +89,10 @@ class MariadbServer:
         """Does it still run?"""
         return self.process.poll() is None
 
+    def ends_within(self, limit_s: float) -> bool:
+        """Wait so long for its end."""
+        return self.process.ended_within(limit_s)
+
     def death(self, what: str, also: str = "") -> RunFailed:
         """The error for a server that failed, with its own last words."""
         lines = log_tail(self.log, since=self.log_start)

@@ -27,6 +27,9 @@ class Server(Protocol):
     def alive(self) -> bool:
         """Does its first process still run?"""
 
+    def ends_within(self, limit_s: float) -> bool:
+        """Wait so long for its end."""
+
     def death(self, what: str, also: str = "") -> RunFailed:
         """The error for a server that failed, with its own last words."""
 
@@ -60,6 +63,10 @@ class ServedDatabase(Database, Generic[S]):
     def alive(self) -> bool:
         """Does it still run?"""
         return self._server is not None and self._server.alive()
+
+    def ends_within(self, limit_s: float) -> bool:
+        """Wait so long for its end."""
+        return self._server is None or self._server.ends_within(limit_s)
 
     def death(self, what: str, also: str = "") -> RunFailed:
         """With the last lines of its log."""

@@ -151,7 +151,7 @@ def run(
     if code != 0:
         said = printed + log.read_text(encoding="utf-8", errors="replace")
         lines = [line for line in said.splitlines() if "FATAL" in line] or said.splitlines()
-        if _dies(database):
+        if database.ends_within(DEATH_WAIT_S):
             raise database.death(f"{database.title} died in the middle of the run", said)
         raise RunFailed(
             f"sysbench failed (exit code {code})",
@@ -163,15 +163,6 @@ def run(
     for file in files:
         file.unlink()
     return ClientRun(rows, printed, sum(process.cpu_s()))
-
-
-def _dies(database: Database) -> bool:
-    limit = time.monotonic() + DEATH_WAIT_S
-    while database.alive():
-        if time.monotonic() > limit:
-            return False
-        time.sleep(POLL_S)
-    return True
 
 
 def _watched(context: RunContext, database: Database, process: Process) -> int:
