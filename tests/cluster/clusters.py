@@ -32,7 +32,7 @@ PART = "nfslab.offered.part"
 DELAY_S = 0.1
 QUIET_S = 5.0
 """Of tests in which somebody is silent: longer than a busy machine keeps others from running."""
-ODD_WORKER = Path(__file__).with_name("odd_worker.py")
+WORKER = Path(__file__).with_name("worker.py")
 
 
 def patient(patch: pytest.MonkeyPatch, silence_s: float = PATIENCE_S) -> None:
@@ -105,11 +105,11 @@ class Cluster:
         """Start one; what it said of it."""
         port = self.address.rpartition(":")[2]
         address = self.address if addresses is None else f"tls://{addresses.server}:{port}"
-        argv = [str(ODD_WORKER), "worker", "--dir", str(self.folder), "--scheduler", address]
+        argv = [str(WORKER), "worker", "--dir", str(self.folder), "--scheduler", address]
         argv += ["--name", name]
         if addresses is not None:
             argv += ["--host", addresses.client]
-        env = {"ODD_SILENCE_S": str(self.silence_s)} | (env or {})
+        env = {"SILENCE_S": str(self.silence_s)} | (env or {})
         self.workers[name], said = self._begun(argv, before, env)
         return said
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from nfslab.cluster import link
 from nfslab.cluster.attended import BEAT_S, GRACE_S
-from nfslab.cluster.base import SILENCE_S
+from nfslab.cluster.base import SILENCE_S, Patience
 from nfslab.cluster.identity import facts_here, limits_here
 from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import AgentThere, ClusterThere
@@ -66,6 +66,9 @@ def begun(cluster: Cluster, there: link.Loop | None = None) -> AgentThere:
 def test_bounds_keep_the_promise_of_three_seconds() -> None:
     assert SILENCE_S + GRACE_S < 3
     assert 4 * BEAT_S < SILENCE_S
+    # Tests that are patient change these, so what a user has is said here.
+    assert Patience() == Patience(ready_s=60.0, busy_s=4.0, load_s=2.0, start_s=0.5)
+    assert SILENCE_S == 2.0
 
 
 def test_orders_reach_it_and_its_events_come_back_with_its_end(calm: Cluster) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cluster.base import Clocks
+from nfslab.cluster.base import SILENCE_S, Clocks
 from nfslab.cluster.here import AgentHere, MemberHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.experiment.run_hosts import RunHosts
@@ -128,10 +129,18 @@ def calls_sent(sealed: Path) -> dict[str, int]:
     return {row["operation"]: row["calls"] for row in rows if row["calls"]}
 
 
-def freeze(host: RunHost, monkeypatch: pytest.MonkeyPatch, silence_s: float = 2.0) -> None:
-    """Stop its agent. It alone may be silent for no longer than that: others may be slow."""
-    stop(pid_of(host.agent))
-    monkeypatch.setattr(host.member, "patience", replace(PATIENT, load_s=silence_s))
+SILENT = r"it gave no sign of life for ([2-9]|\d{2,})\.\d s"
+"""What is said of a host that was stopped, however late it is noticed."""
+
+
+def lose(host: RunHost, number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """End its agent, or stop it: it alone is lost after the silence that the product allows."""
+    pid = pid_of(host.agent)
+    if number == signal.SIGSTOP:
+        stop(pid)
+        monkeypatch.setattr(host.member, "patience", replace(PATIENT, load_s=SILENCE_S))
+    else:
+        os.kill(pid, number)
 
 
 class Meddling:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import queue
 import re
 import signal
@@ -27,9 +26,8 @@ from tests.experiment.spread_support import (
     Meddling,
     check,
     clocks_told,
-    freeze,
+    lose,
     made,
-    pid_of,
     require_measured,
     written,
 )
@@ -181,13 +179,10 @@ def test_hosts_whose_clocks_differ_begin_each_phase_together(
 def test_a_lost_host_fails_the_run_with_its_name(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lose(clients: RunHosts) -> None:
-        if number == signal.SIGSTOP:
-            freeze(clients.hosts[1], monkeypatch)
-        else:
-            os.kill(pid_of(clients.hosts[1].agent), number)
+    def once(clients: RunHosts) -> None:
+        lose(clients.hosts[1], number, monkeypatch)
 
-    meddling = Meddling(monkeypatch, lose)
+    meddling = Meddling(monkeypatch, once)
     more = (
         'phases = "random_read"\nrandom_operations = 1000000000\ntime_limit = "600s"\nfiles = 1\n'
     )

@@ -41,9 +41,8 @@ from tests.experiment.spread_support import (
     Meddling,
     check,
     clocks_told,
-    freeze,
+    lose,
     made,
-    pid_of,
     require_measured,
     written,
 )
@@ -183,13 +182,10 @@ def test_transactions_lie_on_the_axis_of_the_prime(
 def test_a_lost_host_fails_the_run_with_its_name_and_the_server_is_down(
     number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lose(clients: RunHosts) -> None:
-        if number == signal.SIGSTOP:
-            freeze(clients.hosts[1], monkeypatch)
-        else:
-            os.kill(pid_of(clients.hosts[1].agent), number)
+    def once(clients: RunHosts) -> None:
+        lose(clients.hosts[1], number, monkeypatch)
 
-    meddling = Meddling(monkeypatch, lose)
+    meddling = Meddling(monkeypatch, once)
     record = failed(on_hosts(tmp_path, ENDLESS))
     assert record.failure_phase == "measure"
     assert "client host host2 was lost" in record.reason

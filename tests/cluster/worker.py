@@ -1,8 +1,8 @@
-"""A worker with something odd of its own, by its environment; run as a program.
+"""A worker of the tests: the product's, but for what its environment says; run as a program.
 
 ODD_WALL_NS      its wall clock is so far ahead
 ODD_DRIFT_PPM    its wall clock gains so much, from its start on
-ODD_SILENCE_S    so long it may hear nothing of its prime
+SILENCE_S        so long it may hear nothing of its prime
 ODD_AGENT        agents are this program, whatever module is asked for
 """
 
@@ -44,7 +44,7 @@ def begin_odd(program: str, _module: str, *, cwd: Path, **_named: Any) -> Child:
 
 if __name__ == "__main__":
     attended.read_clocks = read_odd
-    attended.SILENCE_S = float(os.environ["ODD_SILENCE_S"])  # type: ignore[misc]
+    attended.SILENCE_S = float(os.environ["SILENCE_S"])  # type: ignore[misc]
     if program := os.environ.get("ODD_AGENT"):
         hosted.children.begin = functools.partial(begin_odd, program)  # type: ignore[assignment]
     main()
