@@ -111,9 +111,10 @@ def test_a_planted_lock_wait_is_seen(watch: Watched) -> None:
         with psycopg.connect(watch.service.conninfo, autocommit=True) as other:
             query = "SELECT wait_event FROM pg_stat_activity WHERE pid = %s"
             deadline = time.monotonic() + PATIENCE_S
-            waits_for = (waiter.info.backend_pid,)
-            while other.execute(query, waits_for).fetchone() != ("transactionid",):
-                assert time.monotonic() < deadline, "it waits for something else"
+            # A backend says that it is idle a moment before it waits for its client.
+            for one, event in ((waiter, "transactionid"), (holder, "ClientRead")):
+                while other.execute(query, (one.info.backend_pid,)).fetchone() != (event,):
+                    assert time.monotonic() < deadline, "it waits for something else"
         collector.start(watch.run.context)
         watcher = collector._watch
         assert watcher is not None
