@@ -144,7 +144,9 @@ def test_no_post_is_lost_and_a_lost_one_is_found(root: Path, tmp_path: Path) -> 
     assert [row["writer"] for row in report["posts"]] == [3 * 256, 3 * 256 + 1]
     posts = json.dumps(report["posts"])
     found = json.loads(check_web_posts(log, posts))
-    assert found["lines"] == found["acknowledged"] + found["unacknowledged"] == counts["post"] > 0
+    # What was under way at the end may be in the log, and its answer not sent.
+    assert found["lines"] == found["acknowledged"] + found["unacknowledged"]
+    assert found["lines"] == counts["posts_written"] >= counts["post"] >= found["acknowledged"] > 0
     assert found["lost"] == found["twice"] == found["malformed"] == found["foreign"] == 0
     lines = log.read_text().splitlines()
     log.write_text("\n".join([*lines[1:], lines[-1], "torn"]) + "\n")

@@ -154,8 +154,9 @@ def test_requests_of_all_hosts_are_what_the_server_counted(
     for kind, count in zip(whole["kinds"][1:], kinds, strict=True):
         assert kind["done"] <= count > 0
     assert check(record, "posts").verdict == "ok"
-    assert 0 <= counters["post"] - check(record, "posts").values["acknowledged"] <= unfinished
-    assert check(record, "posts").values["lines"] == counters["post"]
+    posts = check(record, "posts").values
+    assert 0 <= counters["post"] - posts["acknowledged"] <= unfinished
+    assert posts["lines"] == counters["posts_written"] >= counters["post"]
     if server == "embedded":
         assert 0 <= sum(kinds) + counters["static_get"] - done <= unfinished
         assert whole["kinds"][0]["done"] <= counters["static_get"]
@@ -202,11 +203,13 @@ def test_a_server_that_runs_already_answered_what_all_hosts_counted(tmp_path: Pa
     whole = whole_of(sealed)
     assert whole["config"]["address"] == f"127.0.0.1:{server.port}", "as this machine sees it"
     answered = [counters[one["kind"]] for one in whole["kinds"]]
-    assert sum(answered) == sum(whole["series"]["done"])
+    unfinished = whole["requests"]["unfinished"]
+    assert 0 <= sum(answered) - sum(whole["series"]["done"]) <= unfinished <= 7, "one a connection"
     for kind, count in zip(whole["kinds"], answered, strict=True):
         assert 0 < kind["done"] <= count
-    assert counters["connections"] == whole["connections"]["connects"]
-    assert counters["posts_written"] == sum(one["drawn"] for one in whole["posts"])
+    assert 0 <= whole["connections"]["connects"] - counters["connections"] <= unfinished
+    drawn = sum(one["drawn"] for one in whole["posts"])
+    assert 0 <= drawn - counters["posts_written"] <= unfinished
     assert check(record, "posts").verdict == "unknown", "its log is not ours"
 
 
