@@ -22,9 +22,11 @@ from tests.machine import needs
 from tests.mount.test_kernel_nfs import kernel, kernel_server
 
 PATIENCE_S = 120
-NAMES = 400
+NAMES = 200
 """Entries of a directory, 100 bytes each on average: several READDIRPLUS replies."""
-OPTIONS = ("vers=3,proto=tcp", "vers=3,proto=tcp,rsize=8192,wsize=4096,noac,sync")
+PLAIN, SMALL = "vers=3,proto=tcp", "vers=3,proto=tcp,rsize=8192,wsize=4096,noac,sync"
+BIG_BYTES = {PLAIN: 2_500_011, SMALL: 500_011}
+"""More than one WRITE of 1 MiB (the largest wsize), and some hundred of 4 KiB, each one synced."""
 
 
 def missing() -> str:
@@ -42,37 +44,45 @@ def missing() -> str:
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")
 
 
-@pytest.fixture(params=("memory", "directory", pytest.param("knfsd", marks=kernel)))
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """Its export, and the options that lead to it."""
+@pytest.fixture(scope="module", params=("memory", "directory", pytest.param("knfsd", marks=kernel)))
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, str]]:
+    """Its export, and the options that lead to it; each test has a folder of its own there."""
     if request.param == "knfsd":
         with kernel_server() as nfsd:
             yield "127.0.0.1:/", f"port={nfsd.port},mountport={nfsd.mount_port}"
         return
-    (tmp_path / "store").mkdir()
     store = {"store": request.param}
     if request.param == "directory":
-        store["path"] = str(tmp_path / "store")
+        store["path"] = str(tmp_path_factory.mktemp("store"))
     with Server(json.dumps(store)) as running:
         yield "127.0.0.1:/export", f"port={running.port},mountport={running.port}"
 
 
-@pytest.fixture(params=OPTIONS)
-def places(
-    request: pytest.FixtureRequest, server: tuple[str, str], tmp_path: Path
-) -> Iterator[tuple[Path, Path]]:
-    """The export by the kernel's client, and by ours."""
+@pytest.fixture(params=(PLAIN, SMALL))
+def options(request: pytest.FixtureRequest) -> str:
+    """Of the kernel's mount."""
+    chosen: str = request.param
+    return chosen
+
+
+@pytest.fixture
+def places(options: str, server: tuple[str, str], tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """A folder of the export by the kernel's client, and by ours."""
     kernel, ours = tmp_path / "kernel", tmp_path / "ours"
     kernel.mkdir()
     ours.mkdir()
     export, ports = server
-    options = f"{request.param},{ports},mountproto=tcp,nolock,addr=127.0.0.1"
-    command = ["mount", "-i", "-t", "nfs", "-o", options, export, str(kernel)]
+    given = f"{options},{ports},mountproto=tcp,nolock,addr=127.0.0.1"
+    command = ["mount", "-i", "-t", "nfs", "-o", given, export, str(kernel)]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
     try:
         mount = Mount(export, ours, f"{ports},noac")
         try:
-            yield kernel, ours
+            own = kernel / tmp_path.name
+            own.mkdir()
+            yield own, ours / own.name
         finally:
             mount.unmount("force")
     finally:
@@ -94,16 +104,16 @@ def tree(root: Path) -> dict[str, object]:
     return found
 
 
-def test_both_clients_see_the_same(places: tuple[Path, Path]) -> None:
+def test_both_clients_see_the_same(places: tuple[Path, Path], options: str) -> None:
     kernel, ours = places
     order = random.Random(3)
-    big = order.randbytes(5_000_011)
+    big = order.randbytes(BIG_BYTES[options])
     (kernel / "big").write_bytes(big)
     with (kernel / "big").open("r+b") as file:
         for _ in range(50):
             file.seek(order.randrange(len(big)))
             file.write(order.randbytes(3000))
-        file.truncate(4_500_001)
+        file.truncate(len(big) - 100_001)
         os.fsync(file.fileno())
     (kernel / "many").mkdir()
     for number in range(NAMES):
