@@ -142,6 +142,10 @@ class PostgresDatabase(ServedDatabase[Server]):
             )
         self._tell(context, place)
 
+    def clients_are_gone(self) -> bool:
+        """See databases/postgres/clients.py."""
+        return self.server().clients_are_gone(self.load.client_name)
+
     @contextlib.contextmanager
     def session(self, database: str | None = None) -> Iterator[PostgresSession]:
         """A connection of psycopg's, to the load's database unless another is named."""

@@ -17,6 +17,7 @@ had to be killed leaves a small segment (ipcs -m), as PostgreSQL always does the
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import os
 import secrets
@@ -27,6 +28,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.databases.postgres.clients import clients_are_gone
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.postgres.failures import explained
 from nfslab.databases.postgres.settings import as_arguments
@@ -101,6 +103,16 @@ class Reached(ABC):
             return psycopg.connect(self.conninfo(database), autocommit=True)
         except psycopg.OperationalError as error:
             raise self.death("PostgreSQL cannot be reached", str(error)) from error
+
+    def clients_are_gone(self, name: str) -> bool:
+        """Are the sessions with this application_name over? It is waited for; RunFailed."""
+        import psycopg
+
+        try:
+            with contextlib.closing(self.connect()) as connection:
+                return clients_are_gone(connection, name, self.deployment.installation.major)
+        except psycopg.OperationalError as error:
+            raise self.death("PostgreSQL ended after the load", str(error)) from error
 
     @abstractmethod
     def alive(self) -> bool:

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from nfslab.databases.postgres.clients import clients_are_gone
 from nfslab.errors import Unavailable, one_line
 from nfslab.evidence.collector import CollectorParameters, Evidence
 from nfslab.evidence.engine_collector import EngineCollector, EngineWatch
@@ -63,10 +64,6 @@ if TYPE_CHECKING:
 
 COUNTER_ROWS_MAX: Final = 4_000_000
 """Rows kept in memory; beyond, sampling stops and the summary says so."""
-GONE_LIMIT_S: Final = 5.0
-GONE_POLL_S: Final = 0.02
-OLD_STATISTICS_LAG_S: Final = 1.1
-"""Before 15 a statistics process writes its file at most every half a second."""
 THREAD_END_LIMIT_S: Final = 10.0
 PROCESSORS_NS: Final = 100_000_000
 PROCESSORS_REST: Final = 500
@@ -231,7 +228,8 @@ class _Watch(EngineWatch):
         backend_s: float | None = None
         settled = False
         try:
-            settled = self._counted(self._wait_for_clients)
+            of_load = (self._connection, self._service.client_name, self._service.major)
+            settled = self._counted(lambda: clients_are_gone(*of_load))
             last = self._counted(self._read_counters)
             ended_ns = process_cpu_ns(self._backend)
             if ended_ns is not None and self._backend_began_ns is not None:
@@ -358,23 +356,6 @@ class _Watch(EngineWatch):
             "SELECT name, setting FROM pg_settings WHERE name = ANY(%s)", (list(SETTINGS),)
         ).fetchall()
         return {row[0]: row[1] for row in rows}
-
-    def _wait_for_clients(self) -> bool:
-        """Until the load's connections are gone: then their counts have been handed over."""
-        deadline = time.monotonic() + GONE_LIMIT_S
-        while True:
-            row = self._connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s",
-                (self._service.client_name,),
-            ).fetchone()
-            if row is not None and row[0] == 0:
-                break
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(GONE_POLL_S)
-        if self._service.major < 15:
-            time.sleep(OLD_STATISTICS_LAG_S)
-        return True
 
     def _zero_ns(self) -> int:
         return self._timed.start_or(self._began_ns)

@@ -21,6 +21,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+from nfslab.databases.base import LATE_SESSIONS
 from nfslab.databases.postgres.database import Load, PostgresDatabase
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
@@ -414,6 +415,8 @@ class PgbenchWorkload(Workload):
             self._forget_room()
         self._count(run.printed, names, log)
         context.notes.append(_warm_up_note(p))
+        if not server.clients_are_gone(self.database.load.client_name):
+            context.notes.append(LATE_SESSIONS)
 
     def _log_room(self, context: RunContext, p: PgbenchParameters) -> execution.LogRoom:
         limited = context.services.memory_cgroup is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
+from nfslab.databases.base import LATE_SESSIONS
 from nfslab.databases.mariadb.database import MariadbDatabase
 from nfslab.machine.availability import Availability
 from nfslab.results.core_tables import typed_table
@@ -120,6 +121,8 @@ class SysbenchWorkload(Workload):
             context.notes.append(
                 f"a warm-up of {p.warm_up:g} s came before the timed part, and is not counted"
             )
+            if not self.database.clients_are_gone():
+                context.notes.append(LATE_SESSIONS)
         service = context.services.database
         self.before_load()
         before, status = self._server_cpu_s(context), self._status()
