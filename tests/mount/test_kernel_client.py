@@ -166,7 +166,7 @@ def refused_to_nobody(folder: Path, command: str) -> str:
 
 def test_users_may_what_the_modes_say(places: tuple[Path, Path]) -> None:
     for place in places:
-        folder = place / f"of {place.name}"
+        folder = place / f"of {place.parent.name}"
         folder.mkdir(mode=0o755)
         (folder / "secret").write_text("text")
         (folder / "secret").chmod(0o600)
@@ -189,7 +189,7 @@ def test_users_may_what_the_modes_say(places: tuple[Path, Path]) -> None:
 
 def test_renames_replace_what_may_be_replaced(places: tuple[Path, Path]) -> None:
     for place in places:
-        folder = place / f"of {place.name}"
+        folder = place / f"of {place.parent.name}"
         (folder / "full" / "below").mkdir(parents=True)
         (folder / "empty").mkdir()
         for name in ("old", "new"):

@@ -72,6 +72,7 @@ collectors = ["nfs_server", "mountstats"]
 [client]
 host = "vm"
 memory = "768M"
+cpus = 1
 [targets.share]
 kind = "nfs"
 client = "kernel"

@@ -42,6 +42,7 @@ kind = "local"
 path = "/var/tmp"
 [machine]
 memory = "1G"
+cpus = 1
 [workload]
 kind = "command"
 data = "memory"
@@ -73,6 +74,7 @@ path = "/var/tmp"
 [machine]
 kernel = KERNEL
 memory = "1G"
+cpus = 1
 [workload]
 kind = "command"
 data = "memory"

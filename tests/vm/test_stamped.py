@@ -41,7 +41,7 @@ def test_results_come_back_with_their_stamp(
 ) -> None:
     (tmp_path / "small.toml").write_text(FILE)
     module = [sys.executable, "-m", "nfslab"]
-    guest = [*module, "vm", "run", "--kernel", cached_kernels()[0], "--"]
+    guest = [*module, "vm", "run", "--kernel", cached_kernels()[0], "--cpus", "1", "--"]
     done = subprocess.run(
         [*guest, *module, "run", "small.toml"],
         cwd=tmp_path,

@@ -40,11 +40,13 @@ collectors = ["mountstats", "nfsd"]
 host = "vm"
 kernel = "{NEWEST}"
 memory = "768M"
+cpus = 1
 [server]
 host = "vm"
 name = "filer"
 kernel = "{OLDEST}"
 memory = "768M"
+cpus = 1
 [targets.share]
 kind = "nfs"
 client = "kernel"
