@@ -66,7 +66,8 @@ def test_each_process_is_one_of_the_servers_clients(
     parts = point["processes"]
     assert len({one["pid"] for one in parts} | {os.getpid()}) == 4
     seen = Counter(row["client"] for row in calls)
-    assert sorted(seen.values()) == sorted(one["calls"] for one in parts)
+    # One that had no processor in all of the load made no call.
+    assert sorted(seen.values()) == sorted(one["calls"] for one in parts if one["calls"])
     ours = {row["operation"]: row["calls"] for row in point["operations"] if row["calls"]}
     assert Counter(row["operation"] for row in calls) == ours
     assert sum(one["answered"] for one in parts) == point["answered"]

@@ -73,8 +73,10 @@ def test_what_all_hosts_sent_is_what_the_server_recorded(
     ours = {row["operation"]: row["calls"] for row in point["operations"] if row["calls"]}
     assert Counter(row["operation"] for row in calls) == ours
     seen = Counter(row["client"] for row in calls)
-    assert sorted(seen.values()) == sorted(one["calls"] for one in point["processes"])
-    assert len(seen) == 3
+    # One that had no processor in all of the load made no call.
+    sent = [one["calls"] for one in point["processes"]]
+    assert sorted(seen.values()) == sorted(calls for calls in sent if calls)
+    assert len(sent) == 3
 
 
 def test_a_lost_host_is_why_points_are_missing() -> None:

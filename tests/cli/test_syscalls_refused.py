@@ -16,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from nfslab.evidence.syscalls.ways import shim_missing
+from nfslab.machine.processes import status_of
 
 from tests.cli.invocation import nfslab
 from tests.cli.watching import PATIENCE_S, watched_syncer
@@ -87,11 +89,16 @@ LINES = 40
 
 
 def _line(writer: subprocess.Popen[str]) -> None:
+    """It has written one, and the kernel has counted that, which it does when the line is there
+    already (vfs_write): then it sleeps until the next one."""
     assert writer.stdin is not None
     assert writer.stdout is not None
     writer.stdin.write("x\n")
     writer.stdin.flush()
     assert writer.stdout.readline() == "x\n"
+    deadline = time.monotonic() + PATIENCE_S
+    while (status := status_of(writer.pid)) is not None and status.state != "S":
+        assert time.monotonic() < deadline, status
 
 
 def _watched_while(writer: subprocess.Popen[str], *options: str) -> str:

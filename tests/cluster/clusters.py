@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import os
 import select
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from nfslab.cluster.certificates import Authority, Papers, papers_in
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import ClusterThere, MemberThere
-from nfslab.hosts import namespace
 from nfslab.hosts.base import Link as Addresses
 from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine.resources import Resources
@@ -184,25 +181,13 @@ def three_namespaces() -> Iterator[dict[str, tuple[list[str], Addresses]]]:
     """Of each name: the words that enter its namespace, and its addresses."""
     with contextlib.ExitStack() as stack:
         found = {}
-        with addresses_of_our_own():
-            for name in ("one", "two", "three"):
-                host = NamespaceHost()
-                host.up(stack.enter_context(Resources(f"namespace of {name}")))
-                stack.callback(host.down)
-                assert host._network is not None
-                found[name] = (["nsenter", f"--net={host._network}"], host.link)
+        for name in ("one", "two", "three"):
+            host = NamespaceHost()
+            host.up(stack.enter_context(Resources(f"namespace of {name}")))
+            stack.callback(host.down)
+            assert host._network is not None
+            found[name] = (["nsenter", f"--net={host._network}"], host.link)
         yield found
-
-
-@contextlib.contextmanager
-def addresses_of_our_own() -> Iterator[None]:
-    """Runs look for free addresses one after the other where they share a state folder. Tests that
-    run side by side share none: these take one another's turn, and no range that others look in."""
-    with (Path(tempfile.gettempdir()) / "nfslab-test-addresses.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(namespace, "RANGES", ("10.214.0.0/20",))
-            yield
 
 
 def device_of(address: str) -> str:

@@ -24,6 +24,7 @@ from nfslab.captures.places import (
     nfs_server,
     server_of,
 )
+from nfslab.captures.taken import all_taken
 from nfslab.captures.tool import Counts, Tool, Wanted
 from nfslab.errors import RunFailed
 from nfslab.evidence.capture.collector import CaptureCollector, CaptureCollectorParameters
@@ -32,6 +33,7 @@ from nfslab.results.store import checked_name
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.collectors.loopback_nfs import CALLS, converse, exchange
+from tests.stopping import stop
 from tests.workloads.run_context import Run, run_of, scratch_folder
 
 PATIENCE_S = 120
@@ -149,6 +151,23 @@ def test_a_capture_in_which_nothing_happens_is_no_failure(name: str, run: Run) -
     (note,) = evidence.summary["notes"]
     assert "no packet on lo passed the filter" in note
     assert set(evidence.tables) == {"capture_analysis"}
+
+
+def test_a_tool_that_cannot_run_is_not_taken_for_a_silent_one(run: Run) -> None:
+    """dumpcap tells nothing: it has taken all when it sleeps and nothing comes out of it."""
+    tool = Tool("dumpcap")
+    process = run.context.client_host.spawn(["sleep", "1000"], resources=run.context.resources)
+
+    def taken(limit_s: float) -> bool:
+        return all_taken(tool, process, said=str, written=int, limit_s=limit_s)
+
+    try:
+        assert taken(PATIENCE_S)
+        stop(process.pid)
+        assert not taken(2 * tool.hand_over_s)
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+        process.stop()
 
 
 def test_a_capture_without_nfs_says_what_was_there(run: Run) -> None:

@@ -39,9 +39,10 @@ def root() -> Iterator[Path]:
 
 
 def load_for(kind: str) -> Workload:
-    """Something to watch: PostgreSQL for every collector but those of another engine."""
+    """Something to watch: PostgreSQL for every collector but those of another engine, whose load
+    has an end by time and may have no processor for a part of it."""
     if kind == "mariadb":
-        return TpcbWorkload(TpcbParameters(data="disk", engine=kind, duration=1, clients=2))
+        return TpcbWorkload(TpcbParameters(data="disk", engine=kind, duration=3, clients=2))
     return PgbenchWorkload(PgbenchParameters(data="disk", transactions=30, clients=2))
 
 

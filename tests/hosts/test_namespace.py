@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,29 @@ def test_taken_networks_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(namespace, "networks_in_use", lambda: [everything])
     with pytest.raises(RunFailed, match="no private network is free"):
         namespace.free_network(30)
+
+
+CHOOSES = """
+from nfslab.hosts.namespace import addresses_lock
+with addresses_lock():
+    print("its turn")
+"""
+
+
+def test_runs_choose_one_after_the_other_whatever_their_state_folders(tmp_path: Path) -> None:
+    """Else two that look at the same time take the same network."""
+    environment = os.environ | {"NFSLAB_STATE": str(tmp_path)}
+    with namespace.addresses_lock():
+        other = subprocess.Popen(
+            [sys.executable, "-c", CHOOSES], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        limit = time.monotonic() + LIMIT_S
+        # "4: -> FLOCK  ADVISORY  WRITE 1234 ..." (proc(5)): it waits for its turn.
+        while not re.search(rf"-> FLOCK .* {other.pid} ", Path("/proc/locks").read_text()):
+            assert other.poll() is None, "it did not wait"
+            assert time.monotonic() < limit
+    said, _ = other.communicate(timeout=LIMIT_S)
+    assert (said, other.returncode) == ("its turn\n", 0)
 
 
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, resources: Resources) -> None:

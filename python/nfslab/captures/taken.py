@@ -8,7 +8,8 @@ short on a busy machine and too long on an idle one, so the tool is watched:
   first question is the load's; once the tool has taken as many, none of it is left. Packets
   that it passes over (the loopback interface's second copies) never come, so that it is also
   enough when the number has stood still for longer than a block may wait.
-* dumpcap tells nothing: what comes out of it has to stand still for that long.
+* dumpcap tells nothing: what comes out of it has to stand still for that long, while it sleeps. One
+  that does not sleep has something to take and no processor, or was stopped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import os
 import signal
 import time
 from typing import TYPE_CHECKING
+
+from nfslab.machine.processes import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,6 +92,12 @@ def _by_silence(tool: Tool, process: Process, written: Callable[[], int], deadli
             return True
         if now > deadline:
             return False
-        if (more := written()) != seen:
+        if (more := written()) != seen or not _sleeps(process.pid):
             seen, since = more, now
     return True
+
+
+def _sleeps(pid: int) -> bool:
+    """It waits for the kernel to hand something over."""
+    status = status_of(pid)
+    return status is None or status.state == "S"

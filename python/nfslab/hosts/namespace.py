@@ -7,8 +7,8 @@ say to the servers goes through two devices and IP, not through loopback; with a
 lost and slowed. Limits: no second machine; the bytes are copied by the same processors.
 
 The addresses are a /30 of a private range (RFC 1918) that no address and no route of this machine
-touches; looking and taking are one step for all runs that share a state folder. Namespace and veth
-pair are in the journal before they are made; their names hold the run's token. Needs root.
+touches; looking and taking are one step for all runs of this machine. Namespace and veth pair are
+in the journal before they are made; their names hold the run's token. Needs root.
 
 Source: ip-netns(8), veth(4), setns(2): a thread that is started inherits its starter's namespaces.
 """
@@ -32,7 +32,6 @@ from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
 from nfslab.machine import wire as wires
 from nfslab.machine.availability import Availability
-from nfslab.machine.journal import state_folder
 from nfslab.machine.tools import said_by
 from nfslab.machine.undo import NETWORK_NAMESPACES
 from nfslab.machine.wire import Wire
@@ -199,9 +198,10 @@ def _set_network(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def addresses_lock() -> Iterator[None]:
-    """One run at a time chooses addresses."""
-    with (state_folder() / "addresses.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """One run at a time chooses addresses: the lock is on this network itself, which runs have in
+    common whatever their state folders are."""
+    with open("/proc/thread-self/ns/net", "rb") as network:
+        fcntl.flock(network, fcntl.LOCK_EX)
         yield
 
 
