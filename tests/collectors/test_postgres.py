@@ -14,10 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 from nfslab._core import syscalls_grants
+from nfslab.databases.postgres import clients
 from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import Unavailable
 from nfslab.evidence.collector import Evidence
-from nfslab.evidence.postgres import collector as watching
 from nfslab.evidence.postgres import memory_waits as memory
 from nfslab.evidence.postgres import sql_waits as module
 from nfslab.evidence.postgres.collector import (
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections whose backends get no processor for some seconds are waited for."""
-    monkeypatch.setattr(watching, "GONE_LIMIT_S", PATIENCE_S)
+    monkeypatch.setattr(clients, "GONE_LIMIT_S", PATIENCE_S)
 
 
 def there(postgres: str) -> bool:
