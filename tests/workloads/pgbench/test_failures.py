@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,21 +75,21 @@ def test_a_server_that_dies_in_the_middle(scratch: Path, victim: str) -> None:
     """SIGKILL, as the out-of-memory killer sends it, while pgbench runs."""
     work = workload(transactions=None, duration=3600)
 
+    ended = threading.Event()
+
     def kill() -> None:
+        # Until it is seen: what was killed may be pgbench's first connection, which has asked its
+        # questions and is gone by then, but was not waited for yet.
         postmaster = run.context.services.postgres.pid
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
+        while not ended.wait(0.01):
             clients = [
                 status.identity.pid
                 for status in all_statuses()
                 if status.parent == postmaster and b"nfslab pgbench" in command(status.identity.pid)
             ]
-            # pgbench's first connection asks its questions and goes: perhaps meanwhile.
             with contextlib.suppress(ProcessLookupError):
                 if clients:
                     os.kill(postmaster if victim == "postmaster" else clients[0], signal.SIGKILL)
-                    return
-            time.sleep(0.01)
 
     def command(pid: int) -> bytes:
         try:
@@ -102,9 +101,12 @@ def test_a_server_that_dies_in_the_middle(scratch: Path, victim: str) -> None:
         work.prepare(run.context)
         killer = threading.Thread(target=kill)
         killer.start()
-        with pytest.raises(RunFailed) as caught:
-            work.measure(run.context)  # an hour was asked for
-        killer.join()
+        try:
+            with pytest.raises(RunFailed) as caught:
+                work.measure(run.context)  # an hour was asked for
+        finally:
+            ended.set()
+            killer.join()
     assert caught.value.what == "PostgreSQL died in the middle of the run"
     if victim == "backend":
         assert "was terminated by signal 9" in caught.value.why
