@@ -71,10 +71,13 @@ def test_a_bad_setting_that_slips_through_names_itself(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize("victim", ["backend", "postmaster"])
-def test_a_server_that_dies_in_the_middle(scratch: Path, victim: str) -> None:
+def test_a_server_that_dies_in_the_middle(
+    scratch: Path, victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """SIGKILL, as the out-of-memory killer sends it, while pgbench runs."""
+    for limit in ("DEATH_WAIT_S", "LOST_WAIT_S"):  # its processes need a processor to end
+        monkeypatch.setattr(execution, limit, 120.0)
     work = workload(transactions=None, duration=3600)
-
     ended = threading.Event()
 
     def kill() -> None:
