@@ -93,9 +93,11 @@ def python_server(root: Path) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_files_of_another_server_are_all_right(root: Path) -> None:
@@ -148,7 +150,12 @@ def test_no_post_is_lost_and_a_lost_one_is_found(root: Path, tmp_path: Path) -> 
     assert found["lines"] == found["acknowledged"] + found["unacknowledged"]
     assert found["lines"] == counts["posts_written"] >= counts["post"] >= found["acknowledged"] > 0
     assert found["lost"] == found["twice"] == found["malformed"] == found["foreign"] == 0
-    lines = log.read_text().splitlines()
+    left = {
+        f"{row['writer']:08x}-{number:010x}"
+        for row in report["posts"] for number in row["unacknowledged"]
+    }  # fmt: skip
+    # Nobody misses one that was under way at the end: one that was answered goes.
+    lines = sorted(log.read_text().splitlines(), key=lambda line: line.split()[1] in left)
     log.write_text("\n".join([*lines[1:], lines[-1], "torn"]) + "\n")
     found = json.loads(check_web_posts(log, posts))
     assert (found["lost"], found["twice"], found["malformed"]) == (1, 1, 1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +17,12 @@ from nfslab.machine.cgroup import memory_cgroup_available
 from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.base import Completions, Outcome
 
-from tests.experiment.session_support import left_behind, only_folder, records, run
+from tests.experiment.fakes import FormulaWorkload
+from tests.experiment.session_support import PATIENCE_S, left_behind, only_folder, records, run
 from tests.machine import needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 SECOND = 1_000_000_000
 
@@ -173,8 +176,20 @@ def limited(experiment_file: Callable[..., Path], child: str) -> Path:
 
 
 def test_the_memory_limit_holds_the_workloads_programs(
-    experiment_file: Callable[..., Path], tmp_path: Path
+    experiment_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    measure = FormulaWorkload.measure
+
+    def measured(self: FormulaWorkload, context: Any) -> Outcome:
+        # Its program may have had no processor so far, and be ended before it took anything.
+        status = Path(f"/proc/{self.process.pid}/status")
+        deadline = time.monotonic() + PATIENCE_S
+        while int(re.findall(r"RssAnon:\s+(\d+) kB", status.read_text())[0]) <= 1024:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return measure(self, context)
+
+    monkeypatch.setattr(FormulaWorkload, "measure", measured)
     path = limited(experiment_file, "true")
     run(path)
     (record,) = records(only_folder(path))

@@ -80,7 +80,9 @@ def test_what_all_hosts_asked_is_what_the_server_on_its_own_host_counted(
     if load == CLOSED:
         own = sum(one["requests"]["done"] for one in reports_of(record, sealed))
         assert whole_of(sealed)["requests"]["done"] == own
-    assert record.metrics["server_cpu_us_per_request"].value > 0
+    # In ticks of 10 ms, of which the few requests of a search's last 0.5 s may have taken none.
+    cpu_us = record.metrics["server_cpu_us_per_request"].value
+    assert cpu_us > 0 or (load == SEARCH and cpu_us == 0)
     cpu = pq.read_table(sealed / "evidence" / "system_cpu.parquet")
     assert set(cpu["host"].to_pylist()) == {"filer"}
     assert left_behind(tmp_path) == []

@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from tests.workloads.run_context import Run, run_of
 
+PATIENCE_S = 120.0
 ENGINES = ("postgres", "mariadb", "sqlite")
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 STATEMENT = re.compile(
@@ -233,7 +234,11 @@ def test_the_log_of_mariadb_lies_on_its_own_target(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["postgres", "mariadb"])
-def test_a_server_that_dies_fails_the_run(engine: str, scratch: Path) -> None:
+def test_a_server_that_dies_fails_the_run(
+    engine: str, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its client may end first; what was killed needs a processor to end.
+    monkeypatch.setattr(client, "DEATH_WAIT_S", PATIENCE_S)
     work = tpcb(engine, duration=60)
     with prepared(work, scratch) as run:
         service = run.context.services.database

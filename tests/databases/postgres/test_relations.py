@@ -49,21 +49,26 @@ def server() -> Iterator[Any]:
         yield run.context.services.postgres
 
 
+def until_left(connection: psycopg.Connection[Any], database: str) -> None:
+    """The server itself waits 5 s for the processes of connections that were closed."""
+    left = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+    deadline = time.monotonic() + 120
+    while connection.execute(left, (database,)).fetchone() != (0,):
+        assert time.monotonic() < deadline
+
+
 @pytest.fixture
 def made(server: Any) -> Iterator[psycopg.Connection[Any]]:
     """A database of its own with one relation of every kind."""
     with psycopg.connect(server.conninfo, autocommit=True) as outside:
+        until_left(outside, "template1")  # names were read there, too
         outside.execute('CREATE DATABASE "Shop.1"')
         with psycopg.connect(server.conninfo, dbname="Shop.1", autocommit=True) as connection:
             for statement in MADE.split(";\n"):
                 connection.execute(statement)
             connection.execute("CHECKPOINT")
             yield connection
-        # The server itself waits 5 s for the processes of connections that were closed.
-        left = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'Shop.1'"
-        deadline = time.monotonic() + 120
-        while outside.execute(left).fetchone() != (0,):
-            assert time.monotonic() < deadline
+        until_left(outside, "Shop.1")
         outside.execute('DROP DATABASE "Shop.1"')
 
 

@@ -15,6 +15,7 @@ import pytest
 from nfslab._core import write_web_files
 from nfslab.errors import RunFailed
 
+from tests.cli.serving import refusing
 from tests.workloads.web.running import run_web
 
 
@@ -159,8 +160,6 @@ def test_a_server_that_answers_nothing_right_is_a_failed_run(
 
 
 def test_nobody_listens(scratch: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        address = f"http://127.0.0.1:{one.getsockname()[1]}"
-    with pytest.raises(RunFailed) as caught:
-        run_web(scratch, server=address, **ASKED)
+    with refusing() as port, pytest.raises(RunFailed) as caught:
+        run_web(scratch, server=f"http://127.0.0.1:{port}", **ASKED)
     assert "connect_refused" in caught.value.why

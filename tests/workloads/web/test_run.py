@@ -18,7 +18,7 @@ from nfslab.workloads.web import outcome as web_outcome
 from nfslab.workloads.web.servers import nginx
 
 from tests.workloads.run_context import Run, run_of
-from tests.workloads.web.running import WINDOW_S, run_web, workload
+from tests.workloads.web.running import WINDOW_S, require_the_limit, run_web, workload
 
 SERVERS = ["embedded", "nginx"]
 PATIENCE_S = 60
@@ -97,10 +97,17 @@ def test_posts_are_in_the_log_once_and_a_lost_one_is_found(scratch: Path, server
         outcome = work.measure(run.context)
         log = run.context.places["data"].path / "web_logs" / "posts.log"
         (writer,) = report_of(run)["posts"]
-        ids = [line.split()[1] for line in log.read_text().splitlines()]
-        assert len(set(ids)) == len(ids) == writer["drawn"] > 1
-        lines = log.read_text().splitlines(keepends=True)
-        log.write_text("".join([*lines[1:], lines[-1]]))
+        text = log.read_text().splitlines(keepends=True)
+        lines = {line.split()[1]: line for line in text}
+        assert len(lines) == len(text), "each once"
+        # One that was under way when the load was over may be in the log, or not.
+        left = {f"{writer['writer']:08x}-{number:010x}" for number in writer["unacknowledged"]}
+        drawn = {f"{writer['writer']:08x}-{number:010x}" for number in range(writer["drawn"])}
+        assert len(left) <= 4, "one a connection"
+        assert drawn - left <= set(lines) <= drawn
+        lost, twice, *_ = sorted(drawn - left)
+        del lines[lost]
+        log.write_text("".join([*lines.values(), lines[twice]]))
         (check,) = [c for c in work.verify(run.context, outcome) if c.name == "posts"]
         assert check.verdict == "violation"
         assert (check.values["lost"], check.values["twice"]) == (1, 1)
@@ -171,11 +178,7 @@ def test_conforming_connections_are_what_a_known_limit_allows(scratch: Path) -> 
     assert checks["posts"].verdict == "ok"
     found = outcome.metrics["conforming_connections"].value
     steps = outcome.samples["web_steps"].to_pylist()
-    # With 20 of them a step may stand still for 0.8 s, with 24 for 0.2 s: on a busy machine fewer
-    # than are allowed may be found, and the search has to have seen one of them fail.
-    disturbed = [one for one in steps if 20 < one["connections"] < 25 and one["verdict"] != "good"]
-    assert found <= 1.05 * allowed, steps
-    assert found >= (0.8 if disturbed else 0.95) * allowed, steps
+    require_the_limit(found, allowed, steps)
 
 
 def test_nginx_that_does_not_start_says_its_last_lines(
