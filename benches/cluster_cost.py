@@ -71,7 +71,7 @@ def role(words: list[str]) -> None:
 
     children.begin = begun_agent  # type: ignore[assignment]
     if silence_s := os.environ.get(SILENCE):
-        attended.SILENCE_S = float(silence_s)  # type: ignore[misc]
+        vars(attended)["SILENCE_S"] = float(silence_s)
     cluster(words)
 
 
