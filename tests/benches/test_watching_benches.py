@@ -48,7 +48,7 @@ def test_watching_system_calls() -> None:
 @needs.ebpf
 @pytest.mark.parametrize("left_out", ["--launches", "--rounds"])
 def test_one_half_of_the_ways_alone(left_out: str) -> None:
-    few = ["--rounds", 1, "--launches", 1, "--seconds", 2, "--scale", 1]
+    few = ["--rounds", 1, "--launches", 1, "--seconds", 4, "--scale", 1]
     printed = program("syscall_cost", *few, left_out, 0)
     rows = by_first_cell(printed)
     assert (rows.keys() & set(LEVELS) == set()) is (left_out == "--rounds")

@@ -24,4 +24,10 @@ def test_all_parts_have_figures() -> None:
     assert "load average" in printed
     assert float(rows["500"][4]) > 0
     assert float(rows["50"][1]) > 0
-    assert rows["10"][0] == "10", "a fifth of what the limit allows conforms"
+    # A fifth of what the limit allows conforms, but where somebody stands still for 0.4 s of the
+    # 2 s; what conforms follows from the rates in any case.
+    conforming, slowest, fastest = (int(cell.replace(",", "")) for cell in rows["10"][:3])
+    assert 0 <= slowest <= fastest
+    assert 0 <= conforming <= 10
+    assert (conforming == 10) == (slowest >= 320_000)
+    assert (conforming == 0) == (fastest < 320_000)

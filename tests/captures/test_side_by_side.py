@@ -25,7 +25,7 @@ from nfslab.machine import children
 
 from tests.captures.test_part import HEADER_BYTES, records
 from tests.cli.invocation import nfslab
-from tests.cluster.clusters import Cluster
+from tests.cluster.clusters import Cluster, patient
 from tests.stopping import stop
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,7 +201,9 @@ def test_an_interruption_leaves_no_process(files: list[Path], watched: Watched) 
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """Nobody is lost who is only slow, and a prime that gets no processor is not given up."""
+    patient(monkeypatch)
     made = Cluster(tmp_path)
     for name in ("one", "two"):
         made.worker(name)

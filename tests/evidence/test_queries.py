@@ -160,8 +160,12 @@ def test_pages_system_calls_and_nfs_agree(engine: str, tmp_path: Path, capsys: C
         assert one.read_bytes - in_flight <= one.asked_bytes <= 2 * SIZE + MIB
         assert one.read_ahead is not None
     if engine == "mariadb":
+        # The scan ends within the last extent that was read ahead (64 pages, 1 MiB): its rest may
+        # be under way then, asked for and not counted, or counted and not asked for.
         scan = found["full_scan"]
-        assert scan.asked_bytes == pytest.approx(scan.read_bytes, rel=0.02)
+        assert scan.read_bytes is not None
+        assert scan.asked_bytes is not None
+        assert abs(scan.asked_bytes - scan.read_bytes) <= 0.02 * scan.read_bytes + MIB
 
 
 @pytest.mark.long

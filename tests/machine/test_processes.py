@@ -10,7 +10,14 @@ import sys
 
 import pytest
 from nfslab.machine import processes
-from nfslab.machine.processes import Identity, end_all, find_ours, identity_of, parse_status
+from nfslab.machine.processes import (
+    Identity,
+    Status,
+    end_all,
+    find_ours,
+    identity_of,
+    parse_status,
+)
 
 # From proc_pid_stat(5), with a name made to confuse: fields 1 to 24.
 CONFUSING = (
@@ -116,6 +123,23 @@ def test_who_ignores_the_first_signal_gets_the_last_one(token: str) -> None:
     assert [s.identity.pid for s in gone] == [stubborn.pid]
     assert stuck == []
     assert ended(stubborn) == -signal.SIGKILL
+
+
+def test_a_first_look_that_takes_long_is_no_grace(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where who looks gets no processor meanwhile: nobody has been asked to end by then."""
+    ours, now = child(token=token), 1000.0
+
+    def find() -> list[Status]:
+        nonlocal now
+        now += 2 * processes.GRACE_S if now == 1000.0 else 0.0
+        return find_ours(token)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(processes.time, "monotonic", lambda: now)
+        assert end_all(find)[1] == []
+    assert ended(ours) == -signal.SIGTERM
 
 
 def test_we_never_end_ourselves(token: str, monkeypatch: pytest.MonkeyPatch) -> None:

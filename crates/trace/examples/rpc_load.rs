@@ -128,7 +128,7 @@ fn serve_tcp(mut stream: TcpStream) -> Result<(), Failed> {
 fn call_udp(port: u16, plan: Plan) -> Result<Done, Failed> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect((Ipv4Addr::LOCALHOST, port))?;
-    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    socket.set_read_timeout(Some(Duration::from_secs(60)))?;
     let (mut message, mut buffer) = (call(), [0; DATAGRAM_MOST]);
     let done = pace(plan, |numbers| {
         for number in numbers.clone() {

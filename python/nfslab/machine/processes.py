@@ -229,11 +229,13 @@ def end_all(
     Each gets `first`, and SIGKILL once `grace_s` is over. Returns (ended, still there):
     the second list holds what could not be ended (permission, uninterruptible sleep).
     """
-    begin = time.monotonic()
+    begin: float | None = None
     seen: dict[Identity, Status] = {}
     warned: set[Identity] = set()
     while living := find():
         now = time.monotonic()
+        if begin is None:
+            begin = now  # Behind the first look: that may take longer than the grace.
         if now > begin + grace_s + KILL_LIMIT_S:
             stuck = {status.identity for status in living}
             return [s for i, s in seen.items() if i not in stuck], living
