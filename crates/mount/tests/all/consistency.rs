@@ -245,7 +245,7 @@ fn opens_ask_the_server_and_with_nocto_they_do_not() {
         return;
     }
     let server = Server::memory();
-    for (options, asks) in [("", 10), ("nocto", 0)] {
+    for (options, asks) in [("", 10), ("nocto,acregmin=60", 0)] {
         let mounted = server.mount(options);
         let path = mounted.path.join("f");
         fs::write(&path, "x").unwrap();
