@@ -216,6 +216,15 @@ done 2>/dev/null
 kill -9 $server
 "#;
 
+/// A port where nobody listens but who is told of it, while the socket is there.
+pub fn held_port() -> (OwnedFd, u16) {
+    let holder = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_reuseaddr(&holder, true).unwrap();
+    net::bind(&holder, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let held: SocketAddr = net::getsockname(&holder).unwrap().try_into().unwrap();
+    (holder, held.port())
+}
+
 /// A server that can be killed and started again on the same port, which nobody else is given
 /// between (nobody listens here, and both allow the address to be used again).
 pub struct ServerProcess {
@@ -229,14 +238,11 @@ pub struct ServerProcess {
 impl ServerProcess {
     pub fn start(program: &Path, folder: &Path) -> Self {
         let pipes = tempfile::tempdir().unwrap();
-        let holder = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
-        net::sockopt::set_socket_reuseaddr(&holder, true).unwrap();
-        net::bind(&holder, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let held: SocketAddr = net::getsockname(&holder).unwrap().try_into().unwrap();
+        let (holder, held) = held_port();
         let mut starter = Command::new("sh")
             .args(["-c", STARTER, "sh"])
             .args([program, folder, pipes.path()])
-            .arg(held.port().to_string())
+            .arg(held.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
