@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use world::{World, calibration, set};
 
 const THREADS: usize = 4096;
+/// All that is kept for long is there after so many operations.
+const STEADY: u64 = 3000;
 
 /// Bytes taken less bytes given back, by thread in the order of their first allocation.
 static HELD_BYTES: [AtomicI64; THREADS] = [const { AtomicI64::new(0) }; THREADS];
@@ -87,7 +89,8 @@ fn plan(world: &World, files: u64) -> Value {
     plan
 }
 
-/// Stops after so many operations; what was held after each tick.
+/// Stops after so many operations, and four times as many as when it looked first; what was held
+/// after each tick.
 struct Until {
     known: usize,
     operations: u64,
@@ -96,17 +99,16 @@ struct Until {
 
 impl Observer for Until {
     fn tick(&mut self, progress: &Progress) -> bool {
-        let over = self
-            .seen
-            .last()
-            .is_some_and(|(answered, _)| *answered >= self.operations);
-        if let Progress::Run { answered, .. } = progress
-            && !over
-        {
-            self.seen.push((*answered, held_bytes(self.known)));
-            return *answered < self.operations;
+        let steady = self.seen.iter().find(|(answered, _)| *answered > STEADY);
+        let enough = steady.map_or(u64::MAX, |(few, _)| self.operations.max(4 * few));
+        let over = |(answered, _): &(u64, i64)| *answered >= enough;
+        if self.seen.last().is_some_and(over) {
+            return false;
         }
-        !over
+        if let Progress::Run { answered, .. } = progress {
+            self.seen.push((*answered, held_bytes(self.known)));
+        }
+        true
     }
 }
 
@@ -126,7 +128,7 @@ fn memory_does_not_grow_with_the_number_of_operations() {
     let steady: Vec<(u64, i64)> = until
         .seen
         .into_iter()
-        .filter(|(answered, _)| *answered > 3000)
+        .filter(|(answered, _)| *answered > STEADY)
         .collect();
     let (few, early_bytes) = steady[0];
     let (many, _) = *steady.last().unwrap();

@@ -1,36 +1,32 @@
 //! A generator that was away for a while, and a server that nobody asked: neither is the server's fault.
 
-use crate::world::{World, set, slow};
-use load::{Records, Report};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
+
+use crate::world::{World, set};
+use load::{Observer, Progress, Records, Report};
 use measure::{Clock, MonotonicClock};
 use serde_json::json;
 
 const MS: u64 = 1_000_000;
 
-/// A clock whose readers stand still from one instant to another: as threads do that their machine
-/// gives no processor.
+/// A clock whose readers stand still from 0.4 s behind their first reading until 2.4 s behind it: as
+/// threads do that their machine gives no processor. Not the thread that made it, which says when
+/// the load begins.
 #[derive(Clone)]
-struct Away {
-    from_ns: u64,
-    until_ns: u64,
-}
-
-impl Away {
-    /// From so many milliseconds on, for so many.
-    fn new(from_ms: u64, for_ms: u64) -> Self {
-        let from_ns = MonotonicClock.now_ns() + from_ms * MS;
-        Away {
-            from_ns,
-            until_ns: from_ns + for_ms * MS,
-        }
-    }
-}
+struct Away(ThreadId, Arc<OnceLock<u64>>);
 
 impl Clock for Away {
     fn now_ns(&self) -> u64 {
-        if MonotonicClock.now_ns() >= self.from_ns {
-            while MonotonicClock.now_ns() < self.until_ns {
-                std::thread::yield_now();
+        let read_ns = MonotonicClock.now_ns();
+        if thread::current().id() == self.0 {
+            return read_ns;
+        }
+        let first_ns = *self.1.get_or_init(|| read_ns);
+        if read_ns >= first_ns + 400 * MS {
+            while MonotonicClock.now_ns() < first_ns + 2400 * MS {
+                thread::yield_now();
             }
         }
         MonotonicClock.now_ns()
@@ -50,8 +46,8 @@ fn who_comes_back_behind_the_end_has_missed_no_arrival_and_says_that_it_was_late
     set(&mut plan, "warm_up_s", json!(0.1));
     set(&mut plan, "cool_down_s", json!(0.0));
     let prepared = world.prepare(&plan);
-    // The window is from 0.1 to 0.6 s of a load that begins within this: behind its end in any case.
-    let clock = Away::new(400, 2000);
+    // The window is from 0.1 to 0.6 s of a load that begins soon: back behind its end in any case.
+    let clock = Away(thread::current().id(), Arc::default());
     let report = load::run(prepared, &clock, &Records::default(), &mut ()).unwrap();
     assert_eq!(report.arrivals, 1000, "2,000 a second for half a second");
     // Every half millisecond; the one at the end itself is not of the load.
@@ -69,19 +65,45 @@ fn who_comes_back_behind_the_end_has_missed_no_arrival_and_says_that_it_was_late
     assert_eq!(report.little.residual_ns, 0);
 }
 
+/// A clock that is put forward.
+#[derive(Clone, Default)]
+struct Forward(Arc<AtomicU64>);
+
+impl Clock for Forward {
+    fn now_ns(&self) -> u64 {
+        MonotonicClock.now_ns() + self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Puts it forward by nearly all of the time without calls, before the first one and when each was
+/// answered: what a call waits for is real, and far from the limit.
+struct PassesOver(Forward, u64);
+
+impl Observer for PassesOver {
+    fn tick(&mut self, progress: &Progress) -> bool {
+        if let Progress::Run { answered, .. } = progress
+            && *answered == self.1
+        {
+            self.1 += 1;
+            self.0.0.fetch_add(99_500 * MS, Ordering::SeqCst);
+        }
+        true
+    }
+}
+
 #[test]
 fn a_server_that_had_nothing_to_answer_is_not_silent() {
-    let mut world = World::memory(1 << 28);
+    let world = World::memory(1 << 28);
     let mut plan = world.plan();
-    // A call every half second, that takes 0.2 s: longer than a thread sleeps.
-    set(&mut plan, "load.rate_ops_per_s", json!(2));
+    // A call every 100 s, and 60 s are silence.
+    set(&mut plan, "load.rate_ops_per_s", json!(0.01));
     set(&mut plan, "load.arrivals", json!("uniform"));
-    set(&mut plan, "silence_limit_s", json!(0.4));
-    set(&mut plan, "measure_s", json!(2.0));
+    set(&mut plan, "silence_limit_s", json!(60.0));
+    set(&mut plan, "measure_s", json!(350.0));
     let prepared = world.prepare(&plan);
-    world.start(Some(slow(4, 200 * MS)));
-    let report = load::run(prepared, &MonotonicClock, &Records::default(), &mut ()).unwrap();
+    let clock = Forward::default();
+    let mut passes_over = PassesOver(clock.clone(), 0);
+    let report = load::run(prepared, &clock, &Records::default(), &mut passes_over).unwrap();
     assert_eq!(report.ended, "complete", "{:?}", report.reasons);
-    assert_eq!(report.unanswered, 0);
-    assert!(report.answered > 2);
+    assert_eq!((report.answered, report.unanswered), (3, 0));
 }

@@ -145,6 +145,7 @@ fn a_damaged_byte_is_found_by_reading() {
     set(&mut plan, "file_set.file_sizes_bytes", json!({"8192": 1}));
     set(&mut plan, "file_set.files", json!(20));
     set(&mut plan, "file_set.accessed_share", json!(1.0));
+    all_in_window(&mut plan, 0.5);
     let prepared = world.prepare(&plan);
     let file = world.lookup("nfslab-load/d0000000/f00000007").unwrap();
     let was = world.content("nfslab-load/d0000000/f00000007").unwrap()[2000];

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Barrier;
 
 use crate::world::{
-    Slow, World, assert_same_calls, assert_saturated, assert_valid, calibration, checked, saturate,
-    set, slow,
+    Slow, World, all_in_window, assert_same_calls, assert_saturated, assert_valid, calibration,
+    checked, saturate, set, slow,
 };
 use load::plan::Part;
 use load::{Checked, LoadError, Lost, Observer, Progress, Records, Report, Sums};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const MS: u64 = 1_000_000;
 
-/// Begins when all are connected, 30 ms later.
+/// Begins when all are connected, 2 s later: by then each has heard it on any machine.
 struct Together<'t> {
     all: &'t Barrier,
     start_ns: &'t std::sync::atomic::AtomicU64,
@@ -30,7 +30,7 @@ impl Observer for Together<'_> {
         use std::sync::atomic::Ordering::SeqCst;
         if self.all.wait().is_leader() {
             self.start_ns
-                .store(MonotonicClock.now_ns() + 30 * MS, SeqCst);
+                .store(MonotonicClock.now_ns() + 2_000 * MS, SeqCst);
         }
         self.all.wait();
         Ok(Some(self.start_ns.load(SeqCst)))
@@ -94,6 +94,7 @@ fn the_merged_point_is_what_the_server_recorded() {
     let mut plan = world.plan();
     set(&mut plan, "load.arrivals", json!("uniform"));
     set(&mut plan, "file_set.accessed_share", json!(1.0));
+    all_in_window(&mut plan, 0.5);
     let texts = parts(&plan, 3);
     let report = merged(&plan, &texts);
     assert_valid(&report);
@@ -109,7 +110,8 @@ fn the_merged_point_is_what_the_server_recorded() {
     shares.sort_unstable();
     seen.sort_unstable();
     assert_eq!(shares, seen);
-    assert!(shares[2] - shares[0] <= 1, "{shares:?}");
+    let uneven = shares[2] - shares[0];
+    assert!(uneven <= 1 + report.not_drawn, "{shares:?}");
     // Together they began, and together they are the offered load: 2,000 for half a second.
     assert!(report.arrivals.abs_diff(1000) <= 1, "{}", report.arrivals);
     assert_eq!(report.offered_ops_per_s, 2000.0);
@@ -249,7 +251,8 @@ fn one_process_that_cannot_keep_up_is_named() {
 #[test]
 fn a_process_that_is_missing_makes_the_point_invalid() {
     let world = World::memory(1 << 28);
-    let plan = world.plan();
+    let mut plan = world.plan();
+    all_in_window(&mut plan, 0.5);
     let texts = parts(&plan, 2);
     let lost = Lost {
         index: 1,
@@ -263,7 +266,8 @@ fn a_process_that_is_missing_makes_the_point_invalid() {
         text.contains("process 2 of 2 ended before its time: killed by signal 9"),
         "{text}"
     );
-    assert!(report.answered > 100, "what the other one measured stays");
+    let calls = report.processes[0].calls;
+    assert!(calls > 100, "what the other one measured stays");
 }
 
 #[test]

@@ -322,8 +322,14 @@ pub fn assert_same_calls(report: &Report, calls: &[CallRecord]) {
 }
 
 /// Reasons that a machine alone may be the cause of: a generator that gets no processor is late,
-/// works for too long, and finds what it makes and removes still under way.
-const OF_THE_MACHINE: [&str; 3] = ["generator_late", "generator_cpu", "not_drawn"];
+/// works for too long, finds what it makes and removes still under way, and, away for the window,
+/// has no answer in it.
+const OF_THE_MACHINE: [&str; 4] = [
+    "generator_late",
+    "generator_cpu",
+    "not_drawn",
+    "nothing_answered",
+];
 
 /// Kinds of the reasons against a point, but for those [`OF_THE_MACHINE`].
 pub fn kinds(report: &Report) -> Vec<&'static str> {

@@ -6,12 +6,14 @@ pub mod between;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use mount::{Mount, Source, Unmount};
+use mount::{Mount, MountError, Source, Unmount};
+use rustix::net;
 use server::model::ModelDescription;
 use server::net::{RunningServer, ServerOptions};
 use server::protocol::{Export, ExportOptions, Service};
@@ -104,6 +106,7 @@ pub fn memory_store(bytes: u64) -> Arc<dyn Store> {
 pub struct Mounted {
     pub mount: Mount,
     pub path: PathBuf,
+    begun: Instant,
     folder: Option<TempDir>,
     /// Dropped: the test is over.
     _over: mpsc::Sender<()>,
@@ -137,15 +140,26 @@ pub fn options_for(port: u16, options: &str) -> String {
 
 impl Mounted {
     pub fn new(port: u16, options: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::tried(port, options).unwrap()
+    }
+
+    /// An error where a soft mount's server took its time.
+    pub fn tried(port: u16, options: &str) -> Result<Self, MountError> {
+        let (begun, folder) = (Instant::now(), tempfile::tempdir().unwrap());
         let path = folder.path().to_owned();
-        let mount = Mount::new(&source(), &path, &options_for(port, options)).unwrap();
-        Mounted {
+        let mount = Mount::new(&source(), &path, &options_for(port, options))?;
+        Ok(Mounted {
             mount,
+            begun,
             folder: Some(folder),
             _over: end_by_force_when_late(path.clone(), most()),
             path,
-        }
+        })
+    }
+
+    /// How often gathered data may have been sent for their age alone: every 5 s.
+    pub fn pushes(&self) -> u64 {
+        self.begun.elapsed().as_secs() / 5
     }
 
     /// Calls of a procedure so far, by its number.
@@ -191,7 +205,7 @@ pub fn example(name: &str) -> Option<PathBuf> {
 /// that this process forks would, before it runs the server, close its copies of files that are
 /// open on the mount, and so wait for the server that it is to start.
 const STARTER: &str = r#"
-mkfifo "$3/in" "$3/out"; exec 7<>"$3/in"; port=0
+mkfifo "$3/in" "$3/out"; exec 7<>"$3/in"; port=$4
 while read -r word; do
   case $word in
   start) NFSLAB_PORT=$port "$1" directory "$2" <&7 >"$3/out" 2>/dev/null & server=$!
@@ -202,8 +216,19 @@ done 2>/dev/null
 kill -9 $server
 "#;
 
-/// A server that can be killed and started again on the same port.
+/// A port where nobody listens but who is told of it, while the socket is there.
+pub fn held_port() -> (OwnedFd, u16) {
+    let holder = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+    net::sockopt::set_socket_reuseaddr(&holder, true).unwrap();
+    net::bind(&holder, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let held: SocketAddr = net::getsockname(&holder).unwrap().try_into().unwrap();
+    (holder, held.port())
+}
+
+/// A server that can be killed and started again on the same port, which nobody else is given
+/// between (nobody listens here, and both allow the address to be used again).
 pub struct ServerProcess {
+    _holder: OwnedFd,
     starter: Child,
     answers: BufReader<std::process::ChildStdout>,
     pub port: u16,
@@ -213,15 +238,18 @@ pub struct ServerProcess {
 impl ServerProcess {
     pub fn start(program: &Path, folder: &Path) -> Self {
         let pipes = tempfile::tempdir().unwrap();
+        let (holder, held) = held_port();
         let mut starter = Command::new("sh")
             .args(["-c", STARTER, "sh"])
             .args([program, folder, pipes.path()])
+            .arg(held.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
         let answers = BufReader::new(starter.stdout.take().unwrap());
         let mut server = ServerProcess {
+            _holder: holder,
             starter,
             answers,
             port: 0,

@@ -247,13 +247,12 @@ fn has_its_own_mounts(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return true;
     }
-    let run = std::process::Command::new("unshare")
-        .args(["--mount", "--propagation", "private"])
+    let mut run = std::process::Command::new("unshare");
+    run.args(["--mount", "--propagation", "private"])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(INSIDE, "1")
-        .output();
-    match run {
+        .env(INSIDE, "1");
+    match crate::process::output(&mut run) {
         Ok(run) => {
             let [said, told] = [&run.stdout, &run.stderr].map(|text| String::from_utf8_lossy(text));
             let refused = told.contains("unshare failed");

@@ -1,5 +1,6 @@
 //! A foreign client: libnfs' utilities (Debian: libnfs-utils) copy, list and read through us.
 
+use crate::process::output;
 use crate::trees;
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use server::protocol::{Export, ExportOptions, Service};
 use server::store::Store;
 
 fn there(program: &str) -> bool {
-    Command::new(program).output().is_ok()
+    output(&mut Command::new(program)).is_ok()
 }
 
 struct Foreign {
@@ -23,10 +24,10 @@ impl Foreign {
         format!("nfs://127.0.0.1/export{name}?nfsport={port}&mountport={port}")
     }
     fn run(&self, program: &str, arguments: &[&str]) -> Output {
-        let output = Command::new(program).args(arguments).output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{program} {arguments:?}: {errors}");
-        output
+        let done = output(Command::new(program).args(arguments)).unwrap();
+        let errors = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{program} {arguments:?}: {errors}");
+        done
     }
 }
 

@@ -56,8 +56,9 @@ fn until(what: &str, mut reached: impl FnMut() -> bool) {
 
 fn start(model: Option<ModelDescription>) -> Option<(RunningServer, SocketAddr)> {
     use rustix::process::{Resource, getrlimit, setrlimit};
-    // Both ends of each connection are in this process.
-    let wanted = 4 * MAX_CONNECTIONS as u64 + 200;
+    // Both ends of each connection are in this process, and those of the other tests of this file,
+    // which run at the same time: three, two and one for each place.
+    let wanted = 6 * MAX_CONNECTIONS as u64 + 1000;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < wanted) {
         limit.current = limit

@@ -7,6 +7,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use crate::calls::{NFS3, call, create, decoded, memory_service, root_handle};
+use crate::process::no_forks;
 use crate::sockets::{PATIENCE, connect, getattr, marked, next_reply, start};
 use server::model::ModelDescription;
 use server::net::{RunningServer, ServerError, ServerOptions};
@@ -188,6 +189,7 @@ fn the_port_is_free_after_a_stop() {
     let server = start(Arc::clone(&service), ServerOptions::default());
     let address = server.addresses()[0];
     let _held = connect(&server);
+    let _listener_goes = no_forks();
     server.stop().unwrap();
     let again = start(
         service,

@@ -355,14 +355,13 @@ fn an_access_control_list_counts_for_truncation_too() {
 fn an_ordinary_users_server() {
     if rustix::process::geteuid().is_root() {
         let (nobody, test) = (65534, std::env::current_exe().unwrap());
-        let run = Command::new(&test)
-            .args(["--exact", "owners_and_modes::an_ordinary_users_server"])
+        let mut run = Command::new(&test);
+        run.args(["--exact", "owners_and_modes::an_ordinary_users_server"])
             .env("TMPDIR", "/tmp")
             .current_dir("/")
             .uid(nobody)
-            .gid(nobody)
-            .output();
-        match run {
+            .gid(nobody);
+        match crate::process::output(&mut run) {
             Ok(run) => {
                 let said = String::from_utf8_lossy(&run.stdout);
                 assert!(run.status.success() && said.contains("1 passed"), "{said}");

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+use crate::process::output;
 use server::registration::{Portmapper, Registration, RegistrationError};
 use wire::portmap::mapping;
 use wire::rpc::{Call, OpaqueAuth, ReplyStatus, encode_reply};
@@ -48,7 +49,7 @@ fn done_elsewhere(test: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {
         return false;
     }
-    let tried = alone("command -v rpcbind rpcinfo").output();
+    let tried = output(&mut alone("command -v rpcbind rpcinfo"));
     let reason = match tried {
         Ok(tried) if tried.status.success() => None,
         Ok(tried) => Some(String::from_utf8_lossy(&tried.stderr).into_owned()),
@@ -59,15 +60,13 @@ fn done_elsewhere(test: &str) -> bool {
         eprintln!("skipped: {what}: {}", reason.trim());
         return true;
     }
-    let output = alone("exec \"$0\" --exact \"$1\" --nocapture")
-        .arg(std::env::current_exe().unwrap())
-        .arg(format!("registration::{test}"))
-        .env(INSIDE, "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{errors}");
+    let mut again = alone("exec \"$0\" --exact \"$1\" --nocapture");
+    again.arg(std::env::current_exe().unwrap());
+    again.arg(format!("registration::{test}")).env(INSIDE, "1");
+    let done = output(&mut again).unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}{errors}");
     assert!(said.contains("1 passed"), "{said}{errors}");
     true
 }

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::sync::Arc;
 
 use crate::calls::{NFS3, at, call, create, decoded, memory_service, root_handle};
+use crate::process::no_forks;
 use crate::sockets::{PATIENCE, connect, marked, next_reply, start};
 use server::model::ModelDescription;
 use server::net::{RunningServer, ServerOptions};
@@ -78,6 +79,7 @@ fn who_comes_back_from_another_port_gets_the_kept_reply() {
     // The reply is there; its client goes without having read it.
     assert!(first.peek(&mut [0; 4]).unwrap() > 0);
     let port = first.local_addr().unwrap().port();
+    let _first_goes = no_forks();
     drop(first);
     let mut second = connect(&server);
     assert_ne!(second.local_addr().unwrap().port(), port);
@@ -102,6 +104,7 @@ fn who_comes_back_while_its_call_runs_gets_its_reply() {
     let (server, remove) = scene(options);
     let mut first = connect(&server);
     first.write_all(&marked(&remove)).unwrap();
+    let _first_goes = no_forks();
     drop(first);
     let mut second = connect(&server);
     assert_eq!(ask(&mut second, &remove), nfsstat3::NFS3_OK);

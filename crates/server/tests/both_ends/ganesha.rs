@@ -11,6 +11,7 @@ use client::nfs3::Export;
 
 use crate::pair::{create, open};
 use crate::procedures::{Server, everything};
+use crate::process::spawn;
 use crate::waits::Waits;
 
 const PLUGINS: &str = "/usr/lib/x86_64-linux-gnu/ganesha";
@@ -25,12 +26,10 @@ struct Ganesha {
 /// None, with the reason printed, where `unshare` is not installed.
 fn in_namespaces(kind: &str, run: &Path, program: &str) -> Option<Child> {
     let script = format!("mount --bind '{}' /run && {program}", run.display());
-    Command::new("unshare")
-        .args(["-m", kind, "sh", "-c", &script])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
+    let mut command = Command::new("unshare");
+    command.args(["-m", kind, "sh", "-c", &script]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    spawn(command.stderr(Stdio::null()))
         .inspect_err(|error| eprintln!("skipped: unshare does not start here ({error})"))
         .ok()
 }

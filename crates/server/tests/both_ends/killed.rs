@@ -1,14 +1,13 @@
 //! The server as a process of its own, killed with SIGKILL under load and started again on its
 //! port: a client on a hard mount notices nothing but time.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use client::File;
 use client::nfs3::{Create, Export as Mounted, Lookup, Remove};
 use wire::nfs3::{CREATE3args, LOOKUP3args, REMOVE3args, Res, createhow3, nfsstat3};
 
-use crate::pair::{NEW, ask, at, create, mount, open};
+use crate::pair::{NEW, Port, ask, at, create, mount, open};
 use crate::process::{Process, program};
 use crate::waits::Waits;
 
@@ -35,9 +34,10 @@ fn a_hard_mount_survives_sigkill_of_the_server() {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
-    let (mut process, port) = Process::start(&program, folder.path(), 0);
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mounted = mount(address, "timeo=20,nconnect=2");
+    let held = Port::held();
+    let port = held.address.port();
+    let mut process = Process::start(&program, folder.path(), port).0;
+    let mounted = mount(held.address, "timeo=20,nconnect=2");
     let handle = create(&mounted, b"f");
     let file = open(&mounted, handle);
     let progress = Progress::default();

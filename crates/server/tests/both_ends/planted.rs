@@ -4,7 +4,7 @@
 //! calls, which other programs on the machine do not lengthen all at once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use client::Engine;
 use client::MountOptions;
@@ -151,17 +151,18 @@ fn a_delay_is_in_every_round_trip_and_on_the_wire_not_in_the_server() {
 #[test]
 fn a_stall_is_a_gap_of_its_length_between_replies() {
     let model = ModelDescription {
-        // Work of 1 ms, so that the stall meets some.
+        // Work of 1 ms, so that the stall meets some; it comes when the client has long begun.
         threads: Some(1),
         service_ns: MS,
         stalls: vec![Stall {
-            at_ns: 150 * MS,
+            at_ns: 1000 * MS,
             for_ns: 300 * MS,
         }],
         ..ModelDescription::default()
     };
     let mut world = World::new(model, "");
-    let records = world.run((400, 4), getattr);
+    // Their work alone goes on until behind it.
+    let records = world.run((1600, 4), getattr);
     let mut ends: Vec<(u64, u64)> = records
         .iter()
         .map(|record| (record.times.completed_ns, record.times.sent_first_ns))
@@ -177,15 +178,14 @@ fn a_stall_is_a_gap_of_its_length_between_replies() {
     // former may have been seen late, by no more than its trip without its work.
     let late = trip_before - MS;
     assert!(longest + late >= 300 * MS, "{longest} ns, {late} ns late");
-    assert!(longest < 600 * MS, "{longest} ns");
-    let (second, _) = gaps[gaps.len() - 2];
-    assert!(second < 250 * MS, "one stall only: {second} ns");
-    // Little's law while it stands: calls in the window, no more.
-    let stalled = trips(&records)
-        .iter()
-        .filter(|trip| **trip > 250 * MS)
-        .count();
-    assert!((1..=4).contains(&stalled), "{stalled}");
+    // One stall only: before it and behind it there are quick ones. The machine may stand, too.
+    let gap = ends
+        .windows(2)
+        .find(|pair| pair[1].0 - pair[0].0 == longest);
+    let (from, to) = (gap.unwrap()[0].0, gap.unwrap()[1].0);
+    let quick = |(end, begin): &(u64, u64)| end - begin < 100 * MS;
+    assert!(ends.iter().any(|call| call.0 <= from && quick(call)));
+    assert!(ends.iter().any(|call| call.1 >= to && quick(call)));
 }
 
 #[test]
@@ -201,11 +201,27 @@ fn workers_and_service_time_are_the_rate_and_the_queue() {
     let last = records.iter().map(|r| r.times.completed_ns).max().unwrap();
     // 60 calls of 4 ms on two workers.
     assert!(last - first >= 120 * MS, "{}", last - first);
-    // In the steady state eight are there: four rounds of 4 ms.
-    let mut trips = trips(&records);
-    trips.sort_unstable();
-    let median = trips[trips.len() / 2];
-    assert!((15 * MS..40 * MS).contains(&median), "{median} ns");
+    // Call by call, as the server has it: each begins when it came, or when a worker is free.
+    let (served, _) = world.end();
+    let mut came: Vec<u64> = served.iter().map(|call| call.received_ns).collect();
+    let mut began: Vec<u64> = served.iter().map(|call| call.started_ns).collect();
+    came.sort_unstable();
+    began.sort_unstable();
+    let mut expected = Vec::new();
+    let mut free = [0; 2];
+    for came in came {
+        free.sort_unstable();
+        let begins = free[0].max(came);
+        expected.push(begins);
+        free[0] = begins + 4 * MS;
+    }
+    assert_eq!(began, expected);
+    // And the client waits for the queue and for the work.
+    for record in &records {
+        let call = served.iter().find(|call| call.xid == record.xid).unwrap();
+        let trip = record.times.completed_ns - record.times.sent_first_ns;
+        assert!(trip >= call.started_ns - call.received_ns + 4 * MS);
+    }
 }
 
 #[test]
@@ -225,7 +241,7 @@ fn bandwidth_is_in_the_round_trip_of_a_large_read() {
         };
         engine.submit_typed::<Read>(&arguments, token).unwrap();
     };
-    let trips = trips(&world.run((10, 1), read));
+    let trips = trips(&world.run((30, 1), read));
     // 100,000 bytes at 10 MB/s.
     assert!(least(&trips) >= 10 * MS, "{}", least(&trips));
     assert!(least(&trips) < 13 * MS, "{}", least(&trips));
@@ -277,10 +293,22 @@ fn lost_datagrams_are_sent_again_and_every_one_is_accounted_for() {
     let sends: u64 = records.iter().map(|record| u64::from(record.sends)).sum();
     let slowest = records.iter().max_by_key(|record| record.sends).unwrap();
     assert!(slowest.sends > 1, "something was lost");
-    // What is still on its way is a reply to a call that has ended: take it.
-    let mut calls = 0;
-    while calls != world.server.counts().calls {
-        calls = world.server.counts().calls;
+    // What is still on its way is a reply to a call that has ended, or such a call that was sent
+    // again: all is taken when the sum below comes out, and nothing moves any more.
+    let mut before = None;
+    let begun = Instant::now();
+    loop {
+        let counts = world.server.counts();
+        let ours = world.engine.counters();
+        let moved = ours.sends + counts.replies + counts.model_doubled;
+        let ended = counts.calls + ours.answered + ours.late_replies + counts.model_lost;
+        if moved == ended && before.replace(counts) == Some(counts) {
+            break;
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(120),
+            "{counts:?} {ours:?}"
+        );
         world
             .engine
             .poll(Some(Duration::from_millis(50)), &mut |_| {})

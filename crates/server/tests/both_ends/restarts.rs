@@ -8,6 +8,7 @@ use client::File;
 
 use crate::forgetful::Forgetful;
 use crate::pair::{Port, create, mount, open, service};
+use crate::process::no_forks;
 use crate::waits::Waits;
 
 const BLOCK: usize = 16 << 10;
@@ -70,6 +71,7 @@ fn no_byte_is_lost_over_restarts_that_lose_what_was_not_committed() {
                     now = store.crash_if_it_loses();
                 }
                 lost += now;
+                let _listener_goes = no_forks();
                 server.stop().unwrap();
                 lost += store.crash();
                 server = port.start(&service);

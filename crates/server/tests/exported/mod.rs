@@ -16,6 +16,7 @@ use server::store::{DirectorySink, Entry, ListFrom, Payload, Store};
 use server::{Caller, Handle};
 use wire::nfs3::{createhow3, nfsstat3, post_op_attr, sattr3, stable_how};
 
+use crate::process::output;
 use crate::trees::ADDRESS;
 
 pub const STALE: nfsstat3 = nfsstat3::NFS3ERR_STALE;
@@ -189,14 +190,13 @@ pub fn as_all(test: &str, body: impl Fn(Exported)) {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let run = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--include-ignored"])
+    let mut run = Command::new(std::env::current_exe().unwrap());
+    run.args(["--exact", test, "--include-ignored"])
         .env("TMPDIR", "/tmp")
         .current_dir("/")
         .uid(NOBODY)
-        .gid(NOBODY)
-        .output();
-    match run {
+        .gid(NOBODY);
+    match output(&mut run) {
         Ok(run) => {
             let [said, told] = [&run.stdout, &run.stderr].map(|text| String::from_utf8_lossy(text));
             let passed = run.status.success() && said.contains("1 passed");

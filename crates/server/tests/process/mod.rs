@@ -4,7 +4,30 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+/// Between fork(2) and execve(2) a new process has copies of all descriptors of this one: what is
+/// closed here meanwhile stays open there.
+static FORKS: RwLock<()> = RwLock::new(());
+
+/// While it is held no other test begins a process: what is closed is closed.
+pub fn no_forks() -> RwLockReadGuard<'static, ()> {
+    FORKS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins a process. It runs its own program when this returns, and has no descriptors of ours.
+pub fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
+    command.spawn()
+}
+
+/// As `Command::output`.
+pub fn output(command: &mut Command) -> std::io::Result<Output> {
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    spawn(command)?.wait_with_output()
+}
 
 /// Its program; `None`, with the reason printed, if it was not built.
 pub fn program() -> Option<PathBuf> {
@@ -36,12 +59,8 @@ impl Process {
 
     /// Runs a command that is, or becomes, `serve`.
     pub fn run(command: &mut Command) -> (Self, u16) {
-        let mut process = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = spawn(command.stderr(Stdio::null())).unwrap();
         let mut line = String::new();
         let mut output = BufReader::new(process.stdout.take().unwrap());
         output.read_line(&mut line).unwrap();

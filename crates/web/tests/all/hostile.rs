@@ -2,9 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::net;
 use web::load::{LoadConfig, Report, run};
+use web::{Observer, Progress};
 
 use crate::served::load;
 
@@ -26,19 +29,36 @@ fn scripted(answer: impl Fn(&mut TcpStream) -> bool + Send + Sync + 'static) -> 
     address
 }
 
-/// POSTs, whose reply has 40 bytes always.
+/// A port where nobody listens, nor ever will while the socket is there.
+fn closed() -> (OwnedFd, SocketAddr) {
+    let socket = net::socket(net::AddressFamily::INET, net::SocketType::STREAM, None).unwrap();
+    net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = net::getsockname(&socket).unwrap().try_into().unwrap();
+    (socket, address)
+}
+
+/// POSTs, whose reply has 40 bytes always, until some have failed: all of it is timed.
 fn posts(address: SocketAddr) -> LoadConfig {
     let more = r#", "mix": {"post": 1.0}, "close_share": 0.0, "drain_s": 0.1"#;
     let config = load(address, r#"{"mode": "closed", "connections": 3}"#, more);
     LoadConfig {
-        measure_s: 0.2,
+        warm_up_s: 0.0,
+        measure_s: 120.0,
         ..config
+    }
+}
+
+struct UntilSomeFailed;
+
+impl Observer for UntilSomeFailed {
+    fn tick(&mut self, progress: &Progress) -> bool {
+        !matches!(progress, Progress::Load { failed: 3.., .. })
     }
 }
 
 /// The only kind of error of a load on such a server.
 fn errors_of(answer: impl Fn(&mut TcpStream) -> bool + Send + Sync + 'static) -> (String, Report) {
-    let report = run(posts(scripted(answer)), &mut ()).unwrap();
+    let report = run(posts(scripted(answer)), &mut UntilSomeFailed).unwrap();
     assert_eq!(report.requests.done, 0, "{:?}", report.errors);
     assert_eq!(report.errors.len(), 1, "{:?}", report.errors);
     let (kind, count) = report.errors.iter().next().unwrap();
@@ -152,16 +172,13 @@ fn silence_is_a_timeout_and_a_closed_port_is_refused() {
         timeout_s: 0.05,
         ..posts(silent)
     };
-    let report = run(config, &mut ()).unwrap();
+    let report = run(config, &mut UntilSomeFailed).unwrap();
     assert_eq!(
         report.errors.keys().copied().collect::<Vec<_>>(),
         ["timeout"]
     );
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let report = run(posts(free), &mut ()).unwrap();
+    let (_socket, free) = closed();
+    let report = run(posts(free), &mut UntilSomeFailed).unwrap();
     assert_eq!(
         report.errors.keys().copied().collect::<Vec<_>>(),
         ["connect_refused"]
@@ -179,16 +196,20 @@ fn silence_is_a_timeout_and_a_closed_port_is_refused() {
 
 #[test]
 fn an_open_load_on_a_port_that_is_closed_fails_each_request_once() {
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let (_socket, free) = closed();
     let mode = r#"{"mode": "open", "rate_per_s": 500, "connections": 4}"#;
-    let report = run(load(free, mode, ""), &mut ()).unwrap();
+    let config = LoadConfig {
+        warm_up_s: 0.0,
+        ..load(free, mode, "")
+    };
+    let report = run(config, &mut ()).unwrap();
     let requests = report.requests;
     assert_eq!(requests.drawn, requests.planned - requests.skipped);
     assert_eq!((requests.done, requests.unfinished), (0, 0));
-    assert!(requests.failed > 100, "{requests:?}");
+    // Late ones fail behind the timed part.
+    let failed = requests.failed + requests.failed_outside;
+    assert_eq!(failed, requests.drawn, "{requests:?}");
+    assert!(failed > 100, "{requests:?}");
 }
 
 #[test]
@@ -210,7 +231,7 @@ fn chunked_replies_of_another_kind_of_server_are_read() {
         stream.write_all(reply).is_ok()
     });
     // Its bytes are wrong, but it is a whole reply of the right length.
-    let report = run(posts(chunked), &mut ()).unwrap();
+    let report = run(posts(chunked), &mut UntilSomeFailed).unwrap();
     assert_eq!(
         report.errors.keys().copied().collect::<Vec<_>>(),
         ["wrong_bytes"]

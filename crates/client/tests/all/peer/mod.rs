@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::engine::Encoded;
+use client::record::Counters;
 use client::{CallError, Engine, MountOptions, Request};
 use measure::{Clock, ManualClock};
 use wire::record::RecordDecoder;
@@ -332,6 +333,18 @@ impl Bench {
             self.ended.len(),
             self.engine.counters()
         );
+    }
+
+    /// Turns until the counters say so: what was sent may arrive late, even on the loopback, where
+    /// the kernel leaves it to a thread.
+    pub fn until_counted(&mut self, so: impl Fn(&Counters) -> bool) {
+        for _ in 0..5_000 {
+            if so(self.engine.counters()) {
+                return;
+            }
+            self.turn();
+        }
+        panic!("it was never so: {:?}", self.engine.counters());
     }
 
     /// A few turns in which nothing is expected to happen.
