@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from nfslab.databases.postgres import clients
 from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Evidence
 from nfslab.evidence.syscalls import ways as syscall_ways
-from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
+from nfslab.evidence.syscalls.collector import NOT_COUNTED, FsyncCollector, FsyncParameters
 from nfslab.evidence.syscalls.sync_steps import STEPS
 from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.evidence.syscalls.ways import BLIND, Way, ebpf_grants, shim_missing
@@ -253,21 +254,28 @@ def test_only_one_of_both_watches(tmp_path: Path) -> None:
         assert "syscalls" in answer.reason
 
 
-def test_the_last_way_reads_what_the_server_says_itself(tmp_path: Path) -> None:
+def test_the_last_way_reads_what_the_server_says_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "GONE_LIMIT_S", PATIENCE_S)
     parameters = {"data": "disk", "transactions": 50, "clients": 2, "postgres": counting_postgres()}
     work = PgbenchWorkload(PgbenchParameters.model_validate(parameters))
     if not work.check().ok:
         pytest.skip(work.check().reason)
     with scratch_folder() as root, run_of(work, root, name="views") as run:
         work.prepare(run.context)
-        collector = FsyncCollector(FsyncParameters(way="views"))
+        collector, other = (FsyncCollector(FsyncParameters(way="views")) for _ in range(2))
         collector.start(run.context)
         outcome = work.measure(run.context)
-        service = run.context.services.postgres
-        # They tell of their syncs when they go.
-        with psycopg.connect(service.conninfo, autocommit=True) as connection:
-            _settled(connection, service.client_name)
+        # Its sessions tell of their syncs when they go, which may be after their client.
         evidence = collector.stop()
+        other.start(run.context)
+        service = run.context.services.postgres
+        monkeypatch.setattr(clients, "GONE_LIMIT_S", 0)
+        with psycopg.connect(service.conninfo, application_name=service.client_name):
+            said = other.stop().summary["notes"]
+    assert NOT_COUNTED in said
+    assert NOT_COUNTED not in evidence.summary["notes"]
     assert evidence.summary["way"] == "views"
     assert not evidence.tables
     figures = evidence.summary["figures"]

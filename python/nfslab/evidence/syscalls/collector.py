@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from nfslab.evidence.syscalls.watch import SyscallWatch
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.workloads.base import RunContext, Workload
+
+
+NOT_COUNTED: Final = "sessions of the load outlived it: what they did last is not counted"
 
 
 def _subject(context: RunContext) -> Subject | None:
@@ -249,7 +252,10 @@ class _Run:
         from nfslab.evidence.syscalls.seen import evidence_tables, summary_of
         from nfslab.evidence.syscalls.tables import PREFIX
 
+        counted = self._watch.choice.way != "views" or self._clients_are_gone()
         seen = self._watch.end()
+        if not counted:
+            seen.notes.append(NOT_COUNTED)
         problem = problem or seen.nothing
         zero_ns, end_ns = self._context.timed.start_or(0), self._context.timed.end_ns or 0
         summary = summary_of(self._watch.choice, self._asked, seen)
@@ -265,6 +271,20 @@ class _Run:
         self._context.notes.extend(f"system calls: {note}" for note in summary["notes"])
         named = {PREFIX + name: table for name, table in tables.items()}
         return Evidence(named, summary, seen.cpu_s, seen.wall_s)
+
+    def _clients_are_gone(self) -> bool:
+        """PostgreSQL's sessions tell its views what they did when they go."""
+        import psycopg
+
+        from nfslab.databases.postgres.clients import clients_are_gone
+
+        if (postgres := self._context.services.postgres) is None:
+            return True
+        try:
+            with psycopg.connect(postgres.conninfo, autocommit=True) as connection:
+                return clients_are_gone(connection, postgres.client_name, postgres.major)
+        except psycopg.Error:
+            return True  # who reads the views says so
 
 
 def _answer(asked: Asked, subject: Subject) -> Availability:
