@@ -170,6 +170,20 @@ def test_a_tool_that_cannot_run_is_not_taken_for_a_silent_one(run: Run) -> None:
         process.stop()
 
 
+def test_a_tool_whose_pipe_is_full_is_not_taken_for_a_silent_one(run: Run, tmp_path: Path) -> None:
+    tool, pipe = Tool("dumpcap"), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    process = run.context.client_host.spawn(
+        ["cat", "/dev/zero"], resources=run.context.resources, stdout=pipe
+    )
+    try:
+        assert not all_taken(tool, process, said=str, written=int, limit_s=2 * tool.hand_over_s)
+    finally:
+        process.stop()
+        os.close(reader)
+
+
 def test_a_capture_without_nfs_says_what_was_there(run: Run) -> None:
     need()
     with (

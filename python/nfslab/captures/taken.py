@@ -8,8 +8,9 @@ short on a busy machine and too long on an idle one, so the tool is watched:
   first question is the load's; once the tool has taken as many, none of it is left. Packets
   that it passes over (the loopback interface's second copies) never come, so that it is also
   enough when the number has stood still for longer than a block may wait.
-* dumpcap tells nothing: what comes out of it has to stand still for that long, while it sleeps. One
-  that does not sleep has something to take and no processor, or was stopped.
+* dumpcap tells nothing: what comes out of it has to stand still for that long, while it waits for
+  packets. One that does not sleep has something to take and no processor, or was stopped; one that
+  waits for room in its pipe has a reader without a processor.
 """
 
 from __future__ import annotations
@@ -92,12 +93,19 @@ def _by_silence(tool: Tool, process: Process, written: Callable[[], int], deadli
             return True
         if now > deadline:
             return False
-        if (more := written()) != seen or not _sleeps(process.pid):
+        if (more := written()) != seen or not _waits_for_packets(process.pid):
             seen, since = more, now
     return True
 
 
-def _sleeps(pid: int) -> bool:
-    """It waits for the kernel to hand something over."""
+def _waits_for_packets(pid: int) -> bool:
+    """Where it sleeps is shown by the kernel (proc_pid_wchan(5)): anon_pipe_write since 6.13."""
     status = status_of(pid)
-    return status is None or status.state == "S"
+    if status is None:
+        return True
+    try:
+        with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
+            where = file.read()
+    except OSError:
+        where = ""
+    return status.state == "S" and "pipe_write" not in where
