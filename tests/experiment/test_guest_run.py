@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +82,10 @@ def nothing_is_left(tmp_path: Path) -> None:
     # What a guest that was killed had on its targets goes with its memory, elsewhere than here.
     assert [one for one in left_behind(tmp_path) if "/places/" not in one] == []
     for state in ("state", "guest/state"):
-        assert left_running(tmp_path / state) == []
+        # Who was killed needs a processor to end.
+        deadline = time.monotonic() + 60
+        while left := left_running(tmp_path / state):
+            assert time.monotonic() < deadline, left
 
 
 def machine_of(folder: ExperimentFolder, record: RunRecord) -> dict[str, object]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.02
 TELL_LIMIT_S: Final = 10.0
+DYING_S: Final = 3.0
+"""One that listens no more may be about to end."""
 END_LIMIT_S: Final = 30.0
 """How long a server may take to write its logs out."""
 
@@ -68,16 +70,24 @@ class OurProcess:
             if line.get("event") == "progress":
                 say(self.about + progress_words(line["state"]))
         if over:
-            raise RunFailed(
-                end_of(f"the process of the web workload ({self.name})", self.process.wait()),
-                why=told(log_tail(self.log)),
-                fix=f"run it by hand: {' '.join(self.process.argv)}",
-            )
+            raise self._ended()
         return None
 
+    def _ended(self) -> RunFailed:
+        return RunFailed(
+            end_of(f"the process of the web workload ({self.name})", self.process.wait()),
+            why=told(log_tail(self.log)),
+            fix=f"run it by hand: {' '.join(self.process.argv)}",
+        )
+
     def tell(self, name: str, **content: Any) -> None:
-        """An order; RunFailed where it does not listen."""
-        self.process.tell(order(name, **content), TELL_LIMIT_S)
+        """An order; RunFailed where it does not listen, with its end if it has ended."""
+        try:
+            self.process.tell(order(name, **content), TELL_LIMIT_S)
+        except RunFailed:
+            if self.process.ended_within(DYING_S):
+                raise self._ended() from None
+            raise
 
     def end(self) -> dict[str, Any]:
         """Ask it to end; what it counted, as far as it could say so."""
