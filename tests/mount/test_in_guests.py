@@ -1,7 +1,7 @@
 """What needs the Linux kernel's own NFS, in virtual machines, where this kernel has none.
 
 `./test --long` runs these beside the other guests. Each guest has one processor: emulated, two
-cost twice the CPU time.
+are slower (docs/vm.md).
 """
 
 from __future__ import annotations

@@ -84,7 +84,10 @@ class Database(ABC):
         return not self.alive()
 
     def clients_are_gone(self) -> bool:
-        """Wait until the load's sessions are over, and what they did is counted; within a bound."""
+        """Wait until the load's sessions are over, and what they did is counted; within a bound.
+
+        True at once where the engine's counters have the living sessions', too.
+        """
         return True
 
     @abstractmethod
