@@ -105,6 +105,15 @@ fn getattr(engine: &mut Engine, object: nfs_fh3<'_>, token: u64) {
         .unwrap();
 }
 
+/// When calls came to the server, and when workers began with one, each in order.
+fn came_and_began(served: &[CallRecord]) -> (Vec<u64>, Vec<u64>) {
+    let mut came: Vec<u64> = served.iter().map(|call| call.received_ns).collect();
+    let mut began: Vec<u64> = served.iter().map(|call| call.started_ns).collect();
+    came.sort_unstable();
+    began.sort_unstable();
+    (came, began)
+}
+
 fn write(bytes: usize, stable: stable_how) -> impl Fn(&mut Engine, nfs_fh3<'_>, u64) {
     move |engine, file, token| {
         let data = vec![7; bytes];
@@ -181,10 +190,7 @@ fn a_stall_is_a_gap_of_its_length_between_replies() {
     // One stall, and no longer, as the server has it: a call begins when it came, or when the worker
     // is free. Of the stall it is late by what no other wait covers.
     let (served, _) = world.end();
-    let mut came: Vec<u64> = served.iter().map(|call| call.received_ns).collect();
-    let mut began: Vec<u64> = served.iter().map(|call| call.started_ns).collect();
-    came.sort_unstable();
-    began.sort_unstable();
+    let (came, began) = came_and_began(&served);
     let pairs = began.windows(2).zip(&came[1..]);
     let late: Vec<u64> = pairs
         .map(|(pair, came)| pair[1] - (*came).max(pair[0] + MS))
@@ -209,10 +215,7 @@ fn workers_and_service_time_are_the_rate_and_the_queue() {
     assert!(last - first >= 120 * MS, "{}", last - first);
     // Call by call, as the server has it: each begins when it came, or when a worker is free.
     let (served, _) = world.end();
-    let mut came: Vec<u64> = served.iter().map(|call| call.received_ns).collect();
-    let mut began: Vec<u64> = served.iter().map(|call| call.started_ns).collect();
-    came.sort_unstable();
-    began.sort_unstable();
+    let (came, began) = came_and_began(&served);
     let mut expected = Vec::new();
     let mut free = [0; 2];
     for came in came {
