@@ -28,6 +28,7 @@ pub mod columns;
 mod ends;
 pub mod error;
 pub mod event;
+pub mod journal;
 pub mod lens;
 pub mod limits;
 pub mod names;
