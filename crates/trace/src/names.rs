@@ -14,6 +14,7 @@
 
 mod identity;
 mod recent;
+mod stand_in;
 pub mod spelling;
 
 use std::hash::BuildHasher;
@@ -27,6 +28,7 @@ use crate::call::{FileId, OperationsId};
 use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_OPERATION_LISTS, MAX_PATH_DEPTH};
 
 pub use identity::Identity;
+pub use stand_in::{Replay, ReplayError};
 use recent::Recent;
 pub use spelling::{call_name, failure_name, operation_name, operation_text, status_name};
 

@@ -47,6 +47,7 @@ impl<O: Output> Calls<O> {
         if self.output.wants_messages() {
             let event = TransportEvent {
                 time_ns: message.first.time_ns,
+                from_low: false,
                 connection: message.connection,
                 from_client: Some(false),
                 kind: TransportKind::WithoutCall {

@@ -136,6 +136,7 @@ pub(super) fn tell<S: Sink>(
     if scene.sink.wants_transport() {
         scene.sink.transport(&TransportEvent {
             time_ns,
+            from_low: false,
             connection: scene.connection,
             from_client,
             kind,

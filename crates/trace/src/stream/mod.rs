@@ -47,7 +47,7 @@ mod udp;
 mod tests;
 
 pub use anomaly::{Anomaly, Counters};
-pub use likeness::{Began, Ends, Idle, Paired, Rest};
+pub use likeness::{Began, Ends, Facts, Idle, Paired, Rest};
 
 use self::connection::Connection;
 use self::shared::Shared;

@@ -223,6 +223,7 @@ mod tests {
     fn event(time_ns: i64, client: bool, kind: TransportKind) -> TransportEvent {
         TransportEvent {
             time_ns,
+            from_low: false,
             connection: 1,
             from_client: Some(client),
             kind,

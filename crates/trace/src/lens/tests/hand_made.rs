@@ -124,6 +124,7 @@ impl Capture {
             time_ns,
             Happening::Transport(TransportEvent {
                 time_ns: START_NS + time_ns,
+                from_low: false,
                 connection,
                 from_client: Some(from_client),
                 kind,

@@ -1,0 +1,315 @@
+//! Plays journals, one after the other, as if what they tell happened in one reading.
+
+use hashbrown::HashMap;
+
+use super::bytes::Cursor;
+use super::writer::Last;
+use super::{Damaged, MAX_PAIRS, call, record, transport};
+use crate::block::Transport;
+use crate::call::{Call, FileId, OperationsId, Stamp};
+use crate::calls::Output;
+use crate::event::{Event, TransportEvent};
+use crate::limits::MAX_OPEN_CALLS;
+use crate::names::{Names, Replay, ReplayError};
+use crate::stream::Facts;
+
+/// Why a journal is not played on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlayError {
+    /// It is none.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+    /// A table is full: reading in a row drops what does not fit, and counts it.
+    #[error("more files, names or lists of operations than are kept")]
+    Full,
+    /// It tells of something that only who read the files in front could know.
+    #[error("a name in it is known from an earlier file alone")]
+    ReachedBack,
+}
+
+impl From<ReplayError> for PlayError {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Damaged => PlayError::Damaged(Damaged),
+            ReplayError::Full => PlayError::Full,
+            ReplayError::ReachedBack => PlayError::ReachedBack,
+        }
+    }
+}
+
+/// What a journal's numbers are in the whole capture.
+pub struct Shift {
+    /// Frames in front of its reader's first.
+    pub frames: u64,
+    /// What its calls' numbers are less than in the whole.
+    pub calls: u64,
+    /// What its connections are.
+    pub connection: Box<dyn Fn(u32) -> u32 + Send>,
+}
+
+impl std::fmt::Debug for Shift {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Shift({}, {})", self.frames, self.calls)
+    }
+}
+
+/// A connection as it is in the whole capture.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    number: u32,
+    facts: Facts,
+}
+
+/// Plays.
+#[derive(Debug, Default)]
+pub struct Player {
+    names: Names,
+    replay: Replay,
+    /// What earlier readers knew of connections, by their numbers in the whole.
+    facts: HashMap<u32, Facts>,
+    shift: Option<Shift>,
+    connections: HashMap<u32, Connection>,
+    latest: (u32, Connection),
+    /// The last new call of each pair, with the numbers of the whole.
+    pairs: Vec<Call>,
+    calls: Vec<Call>,
+    free: Vec<usize>,
+    lists: HashMap<u32, OperationsId>,
+    last: Last,
+}
+
+impl Player {
+    /// What comes is another reader's journal.
+    pub fn next_reader(&mut self, shift: Shift) {
+        self.shift = Some(shift);
+        self.begin_anew();
+    }
+
+    /// What earlier readers know of a connection, by its number in the whole.
+    pub fn know(&mut self, connection: u32, facts: &Facts) {
+        self.facts.entry(connection).or_default().add(facts);
+    }
+
+    /// What comes is behind a checkpoint.
+    pub fn begin_anew(&mut self) {
+        self.replay.begin_anew();
+        self.connections.clear();
+        self.latest = (0, self.connection_anew(0));
+        self.pairs.clear();
+        self.calls.clear();
+        self.free.clear();
+        self.lists.clear();
+        self.last = Last::default();
+    }
+
+    /// Names of the whole capture.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Tells what these records tell.
+    ///
+    /// # Errors
+    /// They are none, or cannot be told as if all files were read in a row.
+    pub fn play<O: Output>(&mut self, records: &[u8], output: &mut O) -> Result<(), PlayError> {
+        let mut cursor = Cursor::new(records);
+        while !cursor.is_empty() {
+            let head = cursor.byte()?;
+            match head & record::KIND {
+                record::TRANSPORT => self.transport(head, &mut cursor, output)?,
+                record::SENT | record::REPLIED | record::SETTLED => {
+                    self.call(head, &mut cursor, output)?;
+                }
+                record::NAMES => {
+                    let mut operations = Cursor::new(cursor.bytes()?);
+                    self.replay.apply(&mut self.names, &mut operations)?;
+                }
+                record::LIST => {
+                    let number = cursor.small()?;
+                    let list = self.names.list_of(cursor.bytes()?);
+                    self.lists.insert(number, list.ok_or(PlayError::Full)?);
+                }
+                record::PAIR => self.pair(head, &mut cursor)?,
+                _ => return Err(Damaged.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn connection_anew(&self, number: u32) -> Connection {
+        let number = self.shift.as_ref().map_or(number, |it| (it.connection)(number));
+        let facts = self.facts.get(&number).copied().unwrap_or_default();
+        Connection { number, facts }
+    }
+
+    #[inline]
+    fn connection(&mut self, number: u32) -> Connection {
+        if self.latest.0 != number {
+            let known = self.connections.get(&number).copied();
+            let found = known.unwrap_or_else(|| self.connection_anew(number));
+            if known.is_none() && self.connections.len() < MAX_PAIRS {
+                self.connections.insert(number, found);
+            }
+            self.latest = (number, found);
+        }
+        self.latest.1
+    }
+
+    fn transport<O: Output>(
+        &mut self,
+        head: u8,
+        cursor: &mut Cursor<'_>,
+        output: &mut O,
+    ) -> Result<(), PlayError> {
+        let bits = cursor.byte()?;
+        if head & 1 << 7 == 0 {
+            self.last.connection = cursor.small()?;
+        }
+        if bits & 1 << 3 == 0 {
+            let since_ns = cursor.signed()?;
+            self.last.transport_ns = self.last.transport_ns.wrapping_add(since_ns);
+        }
+        let connection = self.connection(self.last.connection);
+        let mut event = TransportEvent {
+            time_ns: self.last.transport_ns,
+            connection: connection.number,
+            from_client: match bits & 3 {
+                0 => None,
+                1 => Some(true),
+                _ => Some(false),
+            },
+            from_low: bits & 1 << 2 != 0,
+            kind: transport::read(cursor, head >> 3 & 15)?,
+        };
+        connection.facts.complete(&mut event);
+        output.event(&Event::Transport(&event), &self.names);
+        Ok(())
+    }
+
+    fn pair(&mut self, head: u8, cursor: &mut Cursor<'_>) -> Result<(), PlayError> {
+        if self.pairs.len() >= MAX_PAIRS {
+            return Err(Damaged.into());
+        }
+        let connection = self.connection(cursor.small()?).number;
+        self.pairs.push(Call {
+            connection,
+            client: transport::end(cursor)?,
+            server: transport::end(cursor)?,
+            transport: match head & 1 << 3 {
+                0 => Transport::Tcp,
+                _ => Transport::Udp,
+            },
+            ..Call::default()
+        });
+        Ok(())
+    }
+
+    fn call<O: Output>(
+        &mut self,
+        head: u8,
+        cursor: &mut Cursor<'_>,
+        output: &mut O,
+    ) -> Result<(), PlayError> {
+        let kind = head & record::KIND;
+        let (pair, place) = match head & record::NEW {
+            0 => (None, cursor.small::<usize>()?),
+            _ => self.new_call(cursor)?,
+        };
+        let file = match head & record::FILE {
+            0 => None,
+            _ => Some(self.file(cursor)?),
+        };
+        let operations = match head & record::OPERATIONS {
+            0 => None,
+            _ => Some(self.operations(cursor)?),
+        };
+        let call = self.calls.get_mut(place).ok_or(Damaged)?;
+        call.file = file.unwrap_or(call.file);
+        call.operations = operations.unwrap_or(call.operations);
+        call::read(cursor, call)?;
+        if let Some(last) = pair.and_then(|pair| self.pairs.get_mut(pair)) {
+            *last = *call;
+        }
+        let again = head & record::AGAIN != 0;
+        let time_ns = match (head & record::OTHER_TIME, kind) {
+            (0, record::SENT) => call.last_send.time_ns,
+            (0, _) => call.reply_first.map_or(0, |reply| reply.time_ns),
+            _ => call.call_first.time_ns.wrapping_add(cursor.signed()?),
+        };
+        let call = &*call;
+        let names = &self.names;
+        match kind {
+            record::SENT => {
+                let event = Event::Sent {
+                    time_ns,
+                    call,
+                    again,
+                };
+                output.event(&event, names);
+            }
+            record::REPLIED => {
+                let event = Event::Replied {
+                    time_ns,
+                    call,
+                    again,
+                };
+                output.event(&event, names);
+            }
+            _ => {
+                output.call(call, names);
+                if self.free.len() >= self.calls.len() {
+                    return Err(Damaged.into());
+                }
+                self.free.push(place);
+            }
+        }
+        Ok(())
+    }
+
+    /// Its pair, and its place among the open ones.
+    fn new_call(&mut self, cursor: &mut Cursor<'_>) -> Result<(Option<usize>, usize), Damaged> {
+        let pair = cursor.small::<usize>()?;
+        let last = self.pairs.get(pair).ok_or(Damaged)?;
+        let now = Last {
+            number: self.last.number.wrapping_add_signed(cursor.signed()?),
+            frame: self.last.frame.wrapping_add_signed(cursor.signed()?),
+            time_ns: self.last.time_ns.wrapping_add(cursor.signed()?),
+            ..self.last
+        };
+        self.last = now;
+        let (frames, calls) = self.shift.as_ref().map_or((0, 0), |it| (it.frames, it.calls));
+        let first = Stamp {
+            time_ns: now.time_ns,
+            frame: now.frame.wrapping_add(frames),
+        };
+        let call = call::template(last, now.number.wrapping_add(calls), first);
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None if self.calls.len() > MAX_OPEN_CALLS => return Err(Damaged),
+            None => {
+                self.calls.push(call);
+                self.calls.len() - 1
+            }
+        };
+        *self.calls.get_mut(place).ok_or(Damaged)? = call;
+        Ok((Some(pair), place))
+    }
+
+    fn file(&self, cursor: &mut Cursor<'_>) -> Result<Option<FileId>, PlayError> {
+        let number: u64 = cursor.number()?;
+        let Some(local) = number.checked_sub(1) else {
+            return Ok(None);
+        };
+        let local = u32::try_from(local).map_err(|_| Damaged)?;
+        Ok(self.replay.number(local)?)
+    }
+
+    fn operations(&self, cursor: &mut Cursor<'_>) -> Result<Option<OperationsId>, Damaged> {
+        let number: u64 = cursor.number()?;
+        let Some(local) = number.checked_sub(1) else {
+            return Ok(None);
+        };
+        let local = u32::try_from(local).map_err(|_| Damaged)?;
+        self.lists.get(&local).map(|list| Some(*list)).ok_or(Damaged)
+    }
+}
