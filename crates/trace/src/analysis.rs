@@ -46,6 +46,10 @@ pub struct Options {
     /// Only calls first sent within this time, nanoseconds from the capture's first frame:
     /// a closer look. Matching and paths still see everything.
     pub window_ns: Option<(i64, i64)>,
+    /// Names of lenses elsewhere to which what happens is told by a [`crate::journal`].
+    pub followed: Vec<String>,
+    /// Whether that journal is written here: else only the same is kept of calls and connections.
+    pub journal: bool,
     /// One thread reads and does all the rest: for one of as many processes as there are
     /// processors. Handing over costs 7 % of CPU.
     pub one_thread: bool,

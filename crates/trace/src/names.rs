@@ -14,8 +14,8 @@
 
 mod identity;
 mod recent;
-mod stand_in;
 pub mod spelling;
+mod stand_in;
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
@@ -28,9 +28,9 @@ use crate::call::{FileId, OperationsId};
 use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_OPERATION_LISTS, MAX_PATH_DEPTH};
 
 pub use identity::Identity;
-pub use stand_in::{Replay, ReplayError};
 use recent::Recent;
 pub use spelling::{call_name, failure_name, operation_name, operation_text, status_name};
+pub use stand_in::{Replay, ReplayError};
 
 /// What is known of a file handle. Handles are told apart per server host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +88,15 @@ impl Names {
     /// A file's record.
     pub fn file(&self, id: FileId) -> Option<&File> {
         self.files.get(id.0 as usize)
+    }
+
+    /// Whether a file of others' has the same handle of the same server.
+    pub fn is_same(&self, id: FileId, others: &Self, theirs: FileId) -> bool {
+        let both = self.file(id).zip(others.file(theirs));
+        both.is_some_and(|(ours, theirs)| {
+            !ours.handle.is_empty()
+                && (ours.server, &ours.handle) == (theirs.server, &theirs.handle)
+        })
     }
 
     /// Files known.

@@ -15,8 +15,9 @@ use crate::calls::Output;
 use crate::columns::Batches;
 use crate::error::TraceError;
 use crate::event::Event;
+use crate::journal::Writer;
 use crate::lens::operations::{Counted, Operations};
-use crate::lens::{Extent, Interest, LENSES, Lens, Section};
+use crate::lens::{Extent, Interest, LENSES, Lens, Section, make};
 use crate::names::Names;
 
 /// How long a full channel is left alone before it is tried again: short against the time that
@@ -45,6 +46,9 @@ pub(super) struct Dispatch {
     /// The others that are asked for.
     lenses: Vec<Running>,
     columns: Option<Columns>,
+    /// What lenses elsewhere want to see, and where it is written.
+    followed: Interest,
+    journal: Option<Writer>,
     /// Times of calls that count, nanoseconds since 1970; not known before the first frame.
     window_ns: Option<(i64, i64)>,
     calls: bool,
@@ -62,7 +66,7 @@ pub(super) struct Dispatch {
 impl Dispatch {
     /// Makes the lenses that are asked for; errors of their options are told here.
     pub(super) fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
-        for name in &options.lenses {
+        for name in options.lenses.iter().chain(&options.followed) {
             if !LENSES.iter().any(|(known, ..)| known == name) {
                 return Err(TraceError::UnknownLens(name.clone()));
             }
@@ -80,11 +84,23 @@ impl Dispatch {
                 interest,
             });
         }
+        let mut followed = Interest::default();
+        for name in &options.followed {
+            if let Some(lens) = make(name, &options.lens)? {
+                followed = followed.and(lens.interest());
+            }
+        }
+        // What is open is told of until it is settled.
+        followed.calls |= followed.messages;
+        let here = lenses.iter().map(|lens| lens.interest);
+        let all = here.fold(followed, Interest::and);
         Ok(Dispatch {
-            calls: lenses.iter().any(|lens| lens.interest.calls),
-            messages: lenses.iter().any(|lens| lens.interest.messages),
-            transport: lenses.iter().any(|lens| lens.interest.transport),
-            files: lenses.iter().any(|lens| lens.interest.files),
+            calls: all.calls,
+            messages: all.messages,
+            transport: all.transport,
+            files: all.files,
+            followed,
+            journal: options.journal.then(Writer::default),
             operations: Operations::default(),
             lenses,
             columns: None,
@@ -115,6 +131,16 @@ impl Dispatch {
         let all = self.lenses.iter_mut();
         all.map(|running| Some((running.name.to_owned(), running.lens.take_counted().ok()?)))
             .collect()
+    }
+
+    /// The journal, if one is written here.
+    pub(super) fn journal(&mut self) -> Option<&mut Writer> {
+        self.journal.as_mut()
+    }
+
+    /// Nothing more is written into the journal.
+    pub(super) fn end_journal(&mut self) {
+        self.journal = None;
     }
 
     /// Whether any lens but that of the operations runs.
@@ -238,6 +264,15 @@ impl Output for Dispatch {
                 running.lens.event(event, names);
             }
         }
+        if let Some(journal) = &mut self.journal {
+            let wanted = match of_transport {
+                true => self.followed.transport,
+                false => self.followed.messages,
+            };
+            if wanted {
+                journal.event(event, names);
+            }
+        }
     }
 
     #[inline(always)]
@@ -260,6 +295,9 @@ impl Output for Dispatch {
         }
         if self.columns.is_some() {
             self.row(call, names);
+        }
+        if let Some(journal) = self.journal.as_mut().filter(|_| self.followed.calls) {
+            journal.call(call, names);
         }
     }
 }

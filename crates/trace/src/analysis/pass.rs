@@ -13,6 +13,7 @@ use super::{Findings, Options, summary};
 use crate::block::Block;
 use crate::calls::Calls;
 use crate::error::TraceError;
+use crate::journal::Writer;
 use crate::lens::Extent;
 use crate::prefetch::prefetch;
 use crate::source::Totals;
@@ -41,9 +42,13 @@ impl Pass {
     /// # Errors
     /// A lens is not known, or does not like its options.
     pub fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
+        let mut calls = Calls::new(Dispatch::new(options, stop)?);
+        if options.journal {
+            calls.names_mut_and_output().0.keep_log();
+        }
         Ok(Pass {
             streams: Streams::default(),
-            calls: Calls::new(Dispatch::new(options, stop)?),
+            calls,
             window_ns: options.window_ns,
             packets: 0,
             bytes: 0,
@@ -116,6 +121,7 @@ impl Pass {
             self.ports.block(block);
         }
         block.verify()?;
+        self.journal_names();
         self.calls.output_mut().hand_over();
         match self.calls.output_mut().take_failure() {
             Some(failure) => Err(failure),
@@ -158,7 +164,7 @@ impl Pass {
         let (names, dispatch) = self.calls.names_and_output();
         let lenses = dispatch.take_counted_by_lens();
         Stretch {
-            beyond: beyond || names.files() > 0 || lenses.is_none(),
+            beyond: beyond || lenses.is_none(),
             operations: dispatch.take_counted(names),
             lenses: lenses.unwrap_or_default(),
             sums,
@@ -166,6 +172,43 @@ impl Pass {
             reached_back: reached_back.min(),
             ..Stretch::default()
         }
+    }
+
+    /// What is written into the journal, if there is one.
+    pub(super) fn journal(&mut self) -> Option<&mut Writer> {
+        self.calls.output_mut().journal()
+    }
+
+    /// A checkpoint in the journal: whether what was written since the last one depends on what was
+    /// read before that, and whether there was too much to tell apart.
+    pub(super) fn journal_anew(&mut self) -> (bool, bool) {
+        let (names, dispatch) = self.calls.names_mut_and_output();
+        let Some(journal) = dispatch.journal() else {
+            return (false, false);
+        };
+        journal.begin_anew();
+        names.log_anew();
+        let looked_back = journal.take_reached_back() | names.take_reached_back();
+        (looked_back, journal.is_full())
+    }
+
+    /// What the journal has so far of names.
+    pub(super) fn journal_names(&mut self) {
+        let (names, dispatch) = self.calls.names_mut_and_output();
+        if let Some(journal) = dispatch.journal() {
+            journal.names_end(names);
+            names.clear_log();
+        }
+    }
+
+    /// Nothing more is written into the journal.
+    pub(super) fn end_journal(&mut self) {
+        self.calls.output_mut().end_journal();
+    }
+
+    /// Calls seen.
+    pub(super) fn calls(&self) -> u64 {
+        self.calls.calls()
     }
 
     /// How this pass goes on as one that was begun `later`; `None` if it may not.

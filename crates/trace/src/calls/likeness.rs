@@ -37,12 +37,19 @@ impl<O: Output> Calls<O> {
             Some(Call {
                 operations: None,
                 connection: 0,
+                file: None,
                 ..call
             })
         };
+        let same_file = |ours: &Open, theirs: &Open| match (ours.detail.file, theirs.detail.file) {
+            (None, None) => true,
+            (Some(ours), Some(theirs)) => self.names.is_same(ours, &later.names, theirs),
+            _ => false,
+        };
         let same_detail = |ours: &Open, theirs: &Open| {
             !self.table.keeps_details()
-                || detailed(self, ours) == detailed(later, theirs).map(|it| shifted(it, before))
+                || same_file(ours, theirs)
+                    && detailed(self, ours) == detailed(later, theirs).map(|it| shifted(it, before))
         };
         let same_call = |ours: &Open, theirs: &Open| {
             let plain = |it: &Kept| Kept {
@@ -66,6 +73,11 @@ impl<O: Output> Calls<O> {
     /// Whether something since this was asked last depends on what was read before any checkpoint.
     pub fn take_reached_back(&mut self) -> bool {
         std::mem::take(&mut self.reached_back)
+    }
+
+    /// The same; what is learned of names is written down, and taken from there.
+    pub fn names_mut_and_output(&mut self) -> (&mut Names, &mut O) {
+        (&mut self.names, &mut self.output)
     }
 
     /// Names, and where what is found goes.

@@ -334,12 +334,13 @@ impl Table {
 impl Table {
     /// Whether it goes on as `other` does, its calls being `same`, in the same order.
     pub fn is_like(&self, other: &Self, mut same: impl FnMut(&Open, &Open) -> bool) -> bool {
-        let at = |table: &Self, place: usize| -> Option<Open> {
+        // With its place in the order of coming.
+        let at = |table: &Self, place: usize| -> Option<(Open, u64)> {
             let number = match table.order.get(place) {
                 Some(low) => table.number(*low),
                 None => table.ring.base() + place as u64,
             };
-            table.take(number)
+            Some((table.take(number)?, number - table.ring.base()))
         };
         let all_in_order = |it: &Self| it.order.is_empty() || it.order.len() == it.ring.len();
         let begun = |it: &Self| (!it.is_empty()).then_some(it.last_first_ns);
@@ -351,7 +352,9 @@ impl Table {
             && all_in_order(other)
             && (0..self.ring.len()).all(|place| {
                 let pair = at(self, place).zip(at(other, place));
-                pair.is_some_and(|(ours, theirs)| same(&ours, &theirs))
+                pair.is_some_and(|((ours, came), (theirs, they_came))| {
+                    came == they_came && same(&ours, &theirs)
+                })
             })
     }
 }

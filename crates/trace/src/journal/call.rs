@@ -145,7 +145,10 @@ fn write_changed(out: &mut Vec<u8>, call: &Call, base: &Call, bits: u64) {
         out.push(stability_number(call.committed));
     }
     if has(it::MARKS) {
-        put(out, u64::from(call.marks) << 1 | u64::from(call.end_of_file));
+        put(
+            out,
+            u64::from(call.marks) << 1 | u64::from(call.end_of_file),
+        );
     }
     if has(it::DONE) {
         put(out, call.operations_done.into());
@@ -159,7 +162,10 @@ fn write_changed(out: &mut Vec<u8>, call: &Call, base: &Call, bits: u64) {
     if has(it::OFFSET) {
         // Mostly where the last one ended, or near it.
         out.push(u8::from(call.offset.is_some()));
-        let from = base.offset.unwrap_or(0).wrapping_add(base.count.unwrap_or(0));
+        let from = base
+            .offset
+            .unwrap_or(0)
+            .wrapping_add(base.count.unwrap_or(0));
         let distance = call.offset.unwrap_or(from).wrapping_sub(from);
         put_signed(out, distance.cast_signed());
     }
@@ -173,7 +179,9 @@ fn write_changed(out: &mut Vec<u8>, call: &Call, base: &Call, bits: u64) {
         put(out, call.call_bytes.into());
     }
     if has(it::OPERATION) {
-        operation(call).map(|it| put(out, it.into()));
+        for number in operation(call) {
+            put(out, number.into());
+        }
     }
     if has(it::SLOT) {
         put_option(out, call.slot.map(u64::from));
@@ -250,7 +258,10 @@ fn read_changed(cursor: &mut Cursor<'_>, call: &mut Call, bits: u64) -> Result<(
     }
     if has(it::OFFSET) {
         let known = cursor.byte()? != 0;
-        let from = call.offset.unwrap_or(0).wrapping_add(call.count.unwrap_or(0));
+        let from = call
+            .offset
+            .unwrap_or(0)
+            .wrapping_add(call.count.unwrap_or(0));
         let offset = from.wrapping_add_signed(cursor.signed()?);
         call.offset = known.then_some(offset);
     }

@@ -17,6 +17,7 @@
 
 pub mod bytes;
 mod call;
+pub mod file;
 mod player;
 mod transport;
 mod writer;

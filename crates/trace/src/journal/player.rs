@@ -137,7 +137,10 @@ impl Player {
     }
 
     fn connection_anew(&self, number: u32) -> Connection {
-        let number = self.shift.as_ref().map_or(number, |it| (it.connection)(number));
+        let number = self
+            .shift
+            .as_ref()
+            .map_or(number, |it| (it.connection)(number));
         let facts = self.facts.get(&number).copied().unwrap_or_default();
         Connection { number, facts }
     }
@@ -277,7 +280,10 @@ impl Player {
             ..self.last
         };
         self.last = now;
-        let (frames, calls) = self.shift.as_ref().map_or((0, 0), |it| (it.frames, it.calls));
+        let (frames, calls) = self
+            .shift
+            .as_ref()
+            .map_or((0, 0), |it| (it.frames, it.calls));
         let first = Stamp {
             time_ns: now.time_ns,
             frame: now.frame.wrapping_add(frames),
@@ -310,6 +316,9 @@ impl Player {
             return Ok(None);
         };
         let local = u32::try_from(local).map_err(|_| Damaged)?;
-        self.lists.get(&local).map(|list| Some(*list)).ok_or(Damaged)
+        self.lists
+            .get(&local)
+            .map(|list| Some(*list))
+            .ok_or(Damaged)
     }
 }

@@ -114,7 +114,10 @@ impl Writer {
         let log = names.log();
         if log.len() > self.names_bytes {
             self.out.push(record::NAMES);
-            put_bytes(&mut self.out, log.get(self.names_bytes..).unwrap_or_default());
+            put_bytes(
+                &mut self.out,
+                log.get(self.names_bytes..).unwrap_or_default(),
+            );
             self.names_bytes = log.len();
         }
     }

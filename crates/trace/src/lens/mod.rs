@@ -46,6 +46,16 @@ pub struct Interest {
 }
 
 impl Interest {
+    /// What either wants to see.
+    pub fn and(self, other: Self) -> Self {
+        Interest {
+            calls: self.calls | other.calls,
+            messages: self.messages | other.messages,
+            transport: self.transport | other.transport,
+            files: self.files | other.files,
+        }
+    }
+
     /// What lenses that want it pay for once, and roughly how much: milliseconds of CPU for a GB of
     /// small packets.
     pub fn shared(self) -> impl Iterator<Item = (&'static str, u32)> {

@@ -52,7 +52,10 @@ impl Names {
     }
     /// .
     pub fn codes_of(&self, id: OperationsId) -> &[u8] {
-        self.by_codes.iter().find(|(_, it)| **it == id).map_or(&[], |(codes, _)| codes)
+        self.by_codes
+            .iter()
+            .find(|(_, it)| **it == id)
+            .map_or(&[], |(codes, _)| codes)
     }
     /// .
     pub fn list_of(&mut self, codes: &[u8]) -> Option<OperationsId> {
@@ -60,7 +63,8 @@ impl Names {
             return Some(*id);
         }
         let id = OperationsId(self.operations.len() as u32);
-        self.operations.push(codes.iter().map(|code| u32::from(*code)).collect());
+        self.operations
+            .push(codes.iter().map(|code| u32::from(*code)).collect());
         self.by_codes.insert(codes.to_vec(), id);
         Some(id)
     }

@@ -42,7 +42,7 @@ pub struct Rest {
 }
 
 /// Stand-in.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Facts {}
 
 impl Facts {
@@ -263,6 +263,11 @@ impl Udp {
 }
 
 impl Streams {
+    /// Stand-in.
+    pub fn facts(&self) -> impl Iterator<Item = (u32, Facts)> {
+        std::iter::empty()
+    }
+
     /// How these go on as `later` ones do; `None` if they may not. What comes must not be earlier
     /// than a second before `now_ns`.
     pub fn pair(&self, later: &Self, now_ns: i64) -> Option<Paired> {

@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use trace::analysis::parts::{Apart, Part, Task, read};
+use trace::analysis::parts::{Apart, FollowError, Following, Part, Task, read};
 use trace::analysis::{Findings, Options, Pass};
 use trace::block::Block;
+use trace::lens::{LENSES, LensOptions, Section};
 use trace::source::{Bounds, Reader, in_order};
 
 use crate::quick_way::{HEADER_BYTES, packets, shared, spoilt};
@@ -182,18 +183,45 @@ fn split(
     files.collect()
 }
 
-/// Lenses beside the table by operation that can be put together, by the seed.
-fn lenses(seed: u64) -> Vec<String> {
-    match seed / 2 % 2 {
-        0 => vec!["clients".to_owned()],
-        _ => vec![],
+/// What is asked for beside the table by operation.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    /// Lenses that can be put together of parts.
+    lenses: Vec<String>,
+    /// Those that follow the whole capture, by journals.
+    followed: Vec<String>,
+}
+
+impl Wanted {
+    fn by(seed: u64) -> Self {
+        let mut wanted = Wanted::default();
+        if seed / 2 % 2 == 0 {
+            wanted.lenses.push("clients".to_owned());
+        }
+        if seed % 8 >= 4 {
+            let mut all: Vec<&str> = LENSES[2..].iter().map(|(name, ..)| *name).collect();
+            if let Ok(only) = std::env::var("ONLY") {
+                all.retain(|name| only.split(',').any(|it| it == *name));
+            }
+            let mut random = fastrand::Rng::with_seed(seed);
+            random.shuffle(&mut all);
+            // All of them, or some.
+            let some = if seed % 8 < 6 {
+                all.len()
+            } else {
+                random.usize(1..all.len() + 1)
+            };
+            wanted.followed = all[..some].iter().map(|name| (*name).to_owned()).collect();
+        }
+        wanted
     }
 }
 
-fn in_a_row(files: &[PathBuf], lenses: &[String]) -> Findings {
+fn in_a_row(files: &[PathBuf], wanted: &Wanted) -> Findings {
     let operations = "operations".to_owned();
+    let lenses = std::iter::once(operations).chain(wanted.lenses.clone());
     let options = Options {
-        lenses: std::iter::once(operations).chain(lenses.to_vec()).collect(),
+        lenses: lenses.chain(wanted.followed.clone()).collect(),
         ..Options::default()
     };
     let inputs = files
@@ -210,53 +238,82 @@ fn in_a_row(files: &[PathBuf], lenses: &[String]) -> Findings {
     pass.finish(&reader.totals(), &[]).unwrap()
 }
 
+/// A part of some of the files, and its journal.
+#[derive(Clone)]
+struct Some {
+    files: Range<usize>,
+    part: Part,
+    journal: PathBuf,
+}
+
 /// The part of some of the files.
-fn part_of(
-    files: &[PathBuf],
-    stretch: Range<usize>,
-    lenses: &[String],
-) -> Result<(Range<usize>, Part), Apart> {
-    let next = files.get(stretch.end).cloned();
+fn part_of(files: &[PathBuf], some: Range<usize>, wanted: &Wanted) -> Result<Some, Apart> {
+    let journal = files[0].with_file_name(format!("{}-{}.journal", some.start, some.end));
     let task = Task {
         bounds: bounds(),
         first_blocks: 1,
-        lenses: lenses.to_vec(),
-        ..Task::new(files[stretch.clone()].to_vec(), next)
+        lenses: wanted.lenses.clone(),
+        followed: wanted.followed.clone(),
+        journal: (!wanted.followed.is_empty()).then(|| journal.clone()),
+        ..Task::new(files[some.clone()].to_vec(), files.get(some.end).cloned())
     };
     let part = read(&task, |_| true).unwrap();
     let travelled = Part::decode(&part.encode()?)?;
     assert_eq!(travelled, part);
-    Ok((stretch, travelled))
+    Ok(Some {
+        files: some,
+        part,
+        journal,
+    })
 }
 
 /// What was found, and how many stretches were read again.
 fn side_by_side(
     files: &[PathBuf],
-    lenses: &[String],
+    wanted: &Wanted,
     random: &mut fastrand::Rng,
 ) -> Result<(Findings, usize), Apart> {
     let (files, moved) = in_order(files.to_vec()).unwrap();
     let each = 0..files.len();
-    let parts = each.map(|at| part_of(&files, at..at + 1, lenses));
-    let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
+    let read = each.map(|at| part_of(&files, at..at + 1, wanted));
+    let mut read = read.collect::<Result<Vec<_>, _>>()?;
+    let mut parts = read.clone();
     let mut again = 0;
     // Any two neighbours first.
     while parts.len() > 1 {
         let at = random.usize(..parts.len() - 1);
-        let (behind, next) = parts.remove(at + 1);
-        let (stretch, part) = &mut parts[at];
-        let both = stretch.start..behind.end;
-        match part.clone().join(next) {
-            Ok(joined) => parts[at] = (both, joined),
+        let behind = parts.remove(at + 1);
+        let front = &mut parts[at];
+        let both = front.files.start..behind.files.end;
+        match front.part.clone().join(behind.part) {
+            Ok(part) => (front.files, front.part) = (both, part),
             Err(why) if both.len() == files.len() || !why.of_neighbours() => return Err(why),
             Err(_) => {
                 again += 1;
-                parts[at] = part_of(&files, both, lenses)?;
+                *front = part_of(&files, both.clone(), wanted)?;
+                read.retain(|it| it.files.end <= both.start || it.files.start >= both.end);
+                read.push(front.clone());
             }
         }
     }
-    let (_, whole) = parts.remove(0);
-    Ok((whole.findings(moved, &[])?, again))
+    let whole = parts.remove(0).part;
+    if wanted.followed.is_empty() {
+        return Ok((whole.findings(moved, &[])?, again));
+    }
+    let options = LensOptions::default();
+    let threads = random.usize(1..4);
+    let mut following = Following::begin(&wanted.followed, &options, threads).unwrap();
+    read.sort_by_key(|it| it.files.start);
+    let followed = read.into_iter();
+    let followed = followed.map(|it| following.follow(&it.part, it.journal.clone()));
+    let followed = followed.collect::<Result<(), _>>();
+    let found = followed.and_then(|()| following.findings(whole, moved, &[]));
+    found
+        .map(|found| (found, again))
+        .map_err(|error| match error {
+            FollowError::Apart(why) => why,
+            FollowError::Trace(error) => panic!("{error}"),
+        })
 }
 
 /// Stretches that were read again, if the parts could be joined; what they give is right then.
@@ -270,22 +327,24 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Option<usize> {
         &mut random,
         folder.path(),
     );
-    let lenses = lenses(seed);
-    let right = in_a_row(&files, &lenses);
-    match side_by_side(&files, &lenses, &mut random) {
+    let wanted = Wanted::by(seed);
+    let what = format!("{what}, {wanted:?}");
+    let right = in_a_row(&files, &wanted);
+    match side_by_side(&files, &wanted, &mut random) {
         Ok((found, again)) => {
             assert_eq!(
                 found.summary.to_string(),
                 right.summary.to_string(),
                 "{what}"
             );
-            assert_eq!(found.sections.len(), 1 + lenses.len(), "{what}");
-            for ((name, section), (_, right)) in found.sections.iter().zip(&right.sections) {
-                assert_eq!(
-                    section.json.to_string(),
-                    right.json.to_string(),
-                    "{what} {name}"
-                );
+            assert_eq!(found.sections.len(), right.sections.len(), "{what}");
+            for (found, right) in found.sections.iter().zip(&right.sections) {
+                let (name, section) = found;
+                let text = |it: &Section| serde_json::to_string_pretty(&it.json).unwrap();
+                let (ours, theirs) = (text(section), text(&right.1));
+                let differs = ours.lines().zip(theirs.lines()).find(|(a, b)| a != b);
+                assert!(ours == theirs, "{what} {name}: {differs:?}");
+                assert!(found == right, "{what} {name}: blobs");
             }
             Some(again)
         }

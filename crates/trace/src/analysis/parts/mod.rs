@@ -26,11 +26,13 @@
 //! the rest ([`Lens::take_counted`](crate::lens::Lens::take_counted)). While the next file's
 //! beginning is read, two passes are held at once, each within [`crate::limits`].
 
+mod following;
 mod numbering;
 mod part;
 mod reading;
 mod stretch;
 
+pub use following::{FollowError, Following};
 pub use part::{Apart, MAX_PART_BYTES, Part};
 pub use reading::{Task, read};
 pub(super) use stretch::{Stretch, Sums};

@@ -14,10 +14,10 @@ use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
 use crate::names::Names;
 use crate::packet::{Anomaly, Lost};
 use crate::source::{Totals, overlaps};
-use crate::stream::{Began, Rest};
+use crate::stream::{Began, Facts, Rest};
 
 /// The form of a part's JSON.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Longest JSON of a part that is read: what 16 checkpoints with full tables take, and more.
 pub const MAX_PART_BYTES: usize = 256 << 20;
 
@@ -75,6 +75,12 @@ pub(super) enum End {
         numbers: Vec<(u32, u32)>,
         /// Connections numbered so far: here, there.
         numbered: [u32; 2],
+        /// Frames in front of the next file's first, from where reading began.
+        before: u64,
+        /// By how much calls have higher numbers here.
+        calls: u64,
+        /// What is known of connections, by their numbers here.
+        facts: Vec<(u32, Facts)>,
     },
     /// Neither.
     #[default]
@@ -90,6 +96,9 @@ impl End {
             now_ns,
             numbers,
             numbered: [here, there],
+            before,
+            calls,
+            facts,
         } = self
         else {
             return self;
@@ -112,8 +121,28 @@ impl End {
                 .map(|(there, here)| (there, numbering.of(here)))
                 .collect(),
             numbered: [numbering.of(here), there],
+            before,
+            calls,
+            facts: (facts.into_iter())
+                .map(|(number, facts)| (numbering.of(number), facts))
+                .collect(),
         }
     }
+}
+
+/// Where two parts meet.
+#[derive(Debug)]
+pub(super) struct Joint {
+    /// What the second one's connections are in both together.
+    pub(super) numbering: Numbering,
+    /// Where its journal begins to count, bytes.
+    pub(super) journal_from: u64,
+    /// Frames in front of its first, from where the first one's last reader began.
+    pub(super) before: u64,
+    /// By how much calls have higher numbers there.
+    pub(super) calls: u64,
+    /// What is known in front of connections, by their numbers in both together.
+    pub(super) facts: Vec<(u32, Facts)>,
 }
 
 /// What was found in one file, or in several in a row.
@@ -187,13 +216,21 @@ impl Part {
     ///
     /// # Errors
     /// They do not tell what reading both in a row would.
-    pub fn join(mut self, next: Self) -> Result<Self, Apart> {
+    pub fn join(self, next: Self) -> Result<Self, Apart> {
+        self.meet(next).map(|(both, _)| both)
+    }
+
+    /// The same, and where they meet.
+    pub(super) fn meet(mut self, next: Self) -> Result<(Self, Joint), Apart> {
         let End::Agrees {
             checkpoint,
             rest,
             now_ns,
             numbers,
             numbered,
+            before,
+            calls,
+            facts,
         } = std::mem::take(&mut self.end)
         else {
             return Err(Apart::Open);
@@ -213,6 +250,8 @@ impl Part {
         };
         let began: BTreeMap<&Known, &Began> =
             next.began.iter().map(|(it, how)| (it, how)).collect();
+        let told = next.stretches.iter().take(checkpoint + 1);
+        let journal_from = told.map(|stretch| stretch.journal_bytes).sum();
         let mut numbering = Numbering::new(numbers, numbered);
         for (number, stretch) in next.stretches.into_iter().enumerate() {
             let behind = number > checkpoint;
@@ -243,10 +282,26 @@ impl Part {
         self.fragments |= next.fragments;
         self.cpu_ns = self.cpu_ns.saturating_add(next.cpu_ns);
         self.seen = next.seen;
-        match self.lists.len() < MAX_OPERATION_LISTS {
-            true => Ok(self),
-            false => Err(Apart::Full),
+        if self.lists.len() >= MAX_OPERATION_LISTS {
+            return Err(Apart::Full);
         }
+        let joint = Joint {
+            numbering,
+            journal_from,
+            before,
+            calls,
+            facts,
+        };
+        Ok((self, joint))
+    }
+
+    /// Without what was counted: what joining it needs.
+    pub(super) fn without_tables(mut self) -> Self {
+        for stretch in &mut self.stretches {
+            stretch.operations = Vec::new();
+            stretch.lenses = BTreeMap::new();
+        }
+        self
     }
 
     /// What was found in a capture whose first and last files are among this part's. `moved` files
@@ -255,8 +310,18 @@ impl Part {
     /// # Errors
     /// It is not the whole capture, or does not tell what reading it in a row would.
     pub fn findings(self, moved: u64, inputs: &[String]) -> Result<Findings, Apart> {
+        self.findings_with(moved, inputs, |_| Ok(Followed::default()))
+    }
+
+    /// The same, with what lenses found that were told of it by journals.
+    pub(super) fn findings_with<E: From<Apart>>(
+        self,
+        moved: u64,
+        inputs: &[String],
+        followed: impl FnOnce(&Extent) -> Result<Followed, E>,
+    ) -> Result<Findings, E> {
         if self.end != End::Last || self.seen.iter().any(|seen| *seen >= MAX_CONNECTIONS) {
-            return Err(Apart::Open);
+            return Err(Apart::Open.into());
         }
         let mut stretches = self.stretches.into_iter();
         let mut all = stretches.next().ok_or(Apart::Wrong)?;
@@ -264,7 +329,7 @@ impl Part {
             all.add(stretch, &|own| own)?;
         }
         if all.beyond {
-            return Err(Apart::Full);
+            return Err(Apart::Full.into());
         }
         let numbers = all.sums.numbers();
         let [
@@ -279,7 +344,7 @@ impl Part {
             calls,
         ] = numbers;
         if calls == 0 {
-            return Err(Apart::NoCalls);
+            return Err(Apart::NoCalls.into());
         }
         let mut anomalies = all.sums.anomalies()?;
         anomalies.push((Anomaly::FilesReordered.name(), moved));
@@ -293,13 +358,18 @@ impl Part {
             packets,
             calls,
         };
+        let followed = followed(&extent)?;
+        let mut sections = sections(&all, &extent)?;
+        sections.extend(followed.sections);
+        let place = |name: &str| LENSES.iter().position(|(lens, ..)| *lens == name);
+        sections.sort_by_key(|(name, _)| place(name));
         let whole = summary::Whole {
             extent,
             has_times: all.times_ns.is_some(),
             bytes,
             window_ns: None,
             lost: Lost { bytes: lost, gaps },
-            files: 0,
+            files: followed.files,
         };
         let totals = Totals {
             captured_bytes: captured,
@@ -310,10 +380,19 @@ impl Part {
         };
         Ok(Findings {
             summary: summary::summary(&whole, &totals, &anomalies, inputs),
-            sections: sections(&all, &extent)?,
-            cpu_ns: self.cpu_ns,
+            sections,
+            cpu_ns: self.cpu_ns.saturating_add(followed.cpu_ns),
         })
     }
+}
+
+/// What was found by lenses that were told by journals.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    pub(super) sections: Vec<(String, Section)>,
+    /// Files named.
+    pub(super) files: u64,
+    pub(super) cpu_ns: u64,
 }
 
 /// The sections of the table by operation and of the other lenses.

@@ -10,6 +10,7 @@ use super::stretch::{Known, Stretch, Sums};
 use crate::block::Block;
 use crate::ends::Ends;
 use crate::error::TraceError;
+use crate::journal::file::JournalFile;
 use crate::lens::{LENSES, LensOptions};
 use crate::source::{Bounds, Reader};
 
@@ -17,6 +18,9 @@ use crate::source::{Bounds, Reader};
 const FIRST_BLOCKS: u64 = 8;
 /// Blocks between two times that progress is told: 16 MiB.
 const TELL_BLOCKS: u64 = 32;
+
+/// Bytes of a journal that are written at once.
+const JOURNAL_BYTES: usize = 1 << 20;
 
 /// What is to be read.
 #[derive(Clone, Debug)]
@@ -27,6 +31,10 @@ pub struct Task {
     pub next: Option<PathBuf>,
     /// Names of lenses beside the table by operation: of those that can be put together.
     pub lenses: Vec<String>,
+    /// Names of lenses elsewhere, and where the journal for them is written.
+    pub followed: Vec<String>,
+    /// See [`Task::followed`].
+    pub journal: Option<PathBuf>,
     /// Sizes of blocks.
     pub bounds: Bounds,
     /// Blocks in front of the first checkpoint.
@@ -40,6 +48,8 @@ impl Task {
             files,
             next,
             lenses: Vec::new(),
+            followed: Vec::new(),
+            journal: None,
             bounds: Bounds::default(),
             first_blocks: FIRST_BLOCKS,
         }
@@ -60,10 +70,39 @@ struct Walk {
     pass: Pass,
     block: Block,
     sums: Sums,
+    journal: Option<Journal>,
+}
+
+/// The file that a pass's journal goes to.
+struct Journal {
+    file: JournalFile,
+    name: String,
+    /// Where the last checkpoint was, bytes.
+    begun: u64,
+    spare: Vec<u8>,
+}
+
+impl Journal {
+    fn create(path: &Path) -> Result<Self, TraceError> {
+        let name = path.display().to_string();
+        let file = JournalFile::create(path);
+        Ok(Journal {
+            file: file.map_err(|source| in_file(&name, source))?,
+            name,
+            begun: 0,
+            spare: Vec::new(),
+        })
+    }
+}
+
+fn in_file(name: &str, source: std::io::Error) -> TraceError {
+    let name = name.to_owned();
+    TraceError::Io { name, source }
 }
 
 impl Walk {
-    fn new(paths: &[PathBuf], task: &Task) -> Result<Self, TraceError> {
+    /// With `journal`: what happens is written there.
+    fn new(paths: &[PathBuf], task: &Task, journal: Option<&Path>) -> Result<Self, TraceError> {
         let table = LENSES.first().map(|(name, ..)| (*name).to_owned());
         let options = Options {
             lenses: table.into_iter().chain(task.lenses.clone()).collect(),
@@ -71,6 +110,8 @@ impl Walk {
                 of_a_part: true,
                 ..LensOptions::default()
             },
+            followed: task.followed.clone(),
+            journal: journal.is_some(),
             ..Options::default()
         };
         Ok(Walk {
@@ -78,12 +119,52 @@ impl Walk {
             pass: Pass::new(&options, Arc::default())?,
             block: Block::default(),
             sums: Sums::default(),
+            journal: journal.map(Journal::create).transpose()?,
         })
+    }
+
+    /// Writes what waits for the journal, if it is `least` bytes.
+    fn write_journal(&mut self, least: usize) -> Result<(), TraceError> {
+        let (Some(writer), Some(journal)) = (self.pass.journal(), &mut self.journal) else {
+            return Ok(());
+        };
+        if writer.waiting_bytes() >= least {
+            journal.spare = writer.take(std::mem::take(&mut journal.spare));
+            let added = journal.file.add(&journal.spare);
+            added.map_err(|source| in_file(&journal.name, source))?;
+        }
+        Ok(())
+    }
+
+    /// A checkpoint of the journal: what there is to say of it since the last one.
+    fn journal_anew(&mut self) -> Result<Written, TraceError> {
+        self.pass.journal_names();
+        self.write_journal(0)?;
+        let (looked_back, full) = self.pass.journal_anew();
+        let mut written = Written {
+            bytes: 0,
+            looked_back,
+            full,
+        };
+        if let Some(journal) = &mut self.journal {
+            written.bytes = journal.file.bytes() - journal.begun;
+            journal.begun = journal.file.bytes();
+            journal.file.begin_anew();
+        }
+        Ok(written)
     }
 
     fn frames(&self) -> u64 {
         self.reader.totals().frames
     }
+}
+
+/// What there is to say of a stretch of the journal.
+struct Written {
+    bytes: u64,
+    /// It depends on what was read before the stretch.
+    looked_back: bool,
+    full: bool,
 }
 
 /// The beginning of the next file, as its own reader sees it.
@@ -97,7 +178,7 @@ struct Beside {
 impl Beside {
     fn new(next: &Path, task: &Task, before: u64) -> Result<Self, TraceError> {
         Ok(Beside {
-            walk: Walk::new(&[next.to_owned()], task)?,
+            walk: Walk::new(&[next.to_owned()], task, None)?,
             before,
             times_ns: Ends::default(),
         })
@@ -128,7 +209,7 @@ impl Beside {
 pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<Part, TraceError> {
     let paths: Vec<PathBuf> = task.files.iter().chain(&task.next).cloned().collect();
     let own = task.files.len() as u64;
-    let mut walk = Walk::new(&paths, task)?;
+    let mut walk = Walk::new(&paths, task, task.journal.as_deref())?;
     let watcher = walk.reader.watcher();
     let mut part = Part::new();
     let mut beside: Option<Beside> = None;
@@ -144,6 +225,7 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
             beside = Some(Beside::new(next, task, frames)?);
         }
         walk.pass.block(&walk.block)?;
+        walk.write_journal(JOURNAL_BYTES)?;
         frames = walk.frames();
         blocks += 1;
         told += 1;
@@ -163,7 +245,7 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
             None => {
                 part.saw(&walk.block, input, walk.reader.begun_ns());
                 if task.checkpoint(blocks).is_some() {
-                    checkpoint(&mut part, &mut walk);
+                    checkpoint(&mut part, &mut walk)?;
                 }
             }
             Some(beside) => {
@@ -171,7 +253,7 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
                 if let Some(checkpoint) = task.checkpoint(blocks).filter(|_| together)
                     && let Some(end) = agreed(&mut walk, beside, checkpoint)
                 {
-                    return Ok(ended(part, walk, end, Some(&beside.walk.pass)));
+                    return ended(part, walk, end, Some(&beside.walk.pass));
                 }
             }
         }
@@ -180,15 +262,17 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
         None => End::Last,
         Some(_) => End::Open,
     };
-    Ok(ended(part, walk, end, None))
+    ended(part, walk, end, None)
 }
 
 /// A checkpoint of the task's own files.
-fn checkpoint(part: &mut Part, walk: &mut Walk) {
+fn checkpoint(part: &mut Part, walk: &mut Walk) -> Result<(), TraceError> {
     let number = part.stretches.len();
     let newcomers = newcomers(part, walk);
-    cut(part, walk, newcomers);
+    let written = walk.journal_anew()?;
+    cut(part, walk, newcomers, &written);
     walk.pass.streams().note_horizon(number);
+    Ok(())
 }
 
 /// Connections that were first seen since this was asked last.
@@ -200,12 +284,16 @@ fn newcomers(part: &mut Part, walk: &mut Walk) -> BTreeSet<Known> {
     newcomers
 }
 
-fn cut(part: &mut Part, walk: &mut Walk, newcomers: BTreeSet<Known>) {
+fn cut(part: &mut Part, walk: &mut Walk, newcomers: BTreeSet<Known>, written: &Written) {
     let totals = walk.reader.totals();
     let stretch = walk.pass.checkpoint(&totals, &mut walk.sums);
     let opened = walk.pass.streams().take_opened();
+    let looked_back = written.looked_back.then_some(0);
     part.stretches.push(Stretch {
         newcomers,
+        journal_bytes: written.bytes,
+        reached_back: stretch.reached_back.into_iter().chain(looked_back).min(),
+        beyond: stretch.beyond | written.full,
         opened: opened
             .into_iter()
             .map(|(it, syn)| (Known::of(it), syn))
@@ -226,11 +314,15 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
         return None;
     }
     let paired = walk.pass.pair(&later.pass, now_ns, beside.before)?;
+    let calls = walk.pass.calls().wrapping_sub(later.pass.calls());
     let numbered = [&mut walk.pass, &mut later.pass].map(|pass| pass.streams().numbered());
     Some(End::Agrees {
         checkpoint: checkpoint as usize,
         numbers: paired.numbers.into_iter().collect(),
         numbered,
+        before: beside.before,
+        calls,
+        facts: walk.pass.streams().facts().collect(),
         rest: (paired.rest.into_iter())
             .map(|(ends, rest)| (Known::of(ends), rest))
             .collect(),
@@ -238,19 +330,37 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
     })
 }
 
-fn ended(mut part: Part, mut walk: Walk, end: End, later: Option<&Pass>) -> Part {
+fn ended(
+    mut part: Part,
+    mut walk: Walk,
+    end: End,
+    later: Option<&Pass>,
+) -> Result<Part, TraceError> {
     // In front of what follows, which empties the tables.
     let newcomers = newcomers(&mut part, &mut walk);
     let began = walk.pass.streams().began();
     part.began = began.map(|(it, how)| (Known::of(it), how)).collect();
-    match later {
-        Some(later) => walk.pass.let_go(later),
-        None => walk.pass.end(),
+    let written = match later {
+        Some(later) => {
+            // Nothing ends where the next reader goes on.
+            let written = walk.journal_anew()?;
+            walk.pass.end_journal();
+            walk.pass.let_go(later);
+            written
+        }
+        None => {
+            walk.pass.end();
+            walk.journal_anew()?
+        }
+    };
+    cut(&mut part, &mut walk, newcomers, &written);
+    if let Some(journal) = walk.journal.take() {
+        let finished = journal.file.finish();
+        finished.map_err(|source| in_file(&journal.name, source))?;
     }
-    cut(&mut part, &mut walk, newcomers);
     part.fragments = walk.reader.fragments().0;
     part.lists = walk.pass.operation_lists().iter().cloned().collect();
     part.cpu_ns = measure::clock::thread_cpu_ns();
     part.end = end;
-    part
+    Ok(part)
 }

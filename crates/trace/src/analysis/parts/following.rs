@@ -1,0 +1,353 @@
+//! Plays the journals of a capture's files, in their order, to lenses that follow it as a whole.
+//!
+//! Some threads have some of the lenses each. All play all journals; a journal is removed when the
+//! last of them has played it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use measure::clock::thread_cpu_ns;
+
+use super::super::dispatch::Dispatch;
+use super::super::{Findings, Options};
+use super::numbering::Numbering;
+use super::part::{Followed, Joint};
+use super::{Apart, Part};
+use crate::error::TraceError;
+use crate::journal::file::{ChunkError, Chunks};
+use crate::journal::{PlayError, Player, Shift};
+use crate::lens::{Extent, LENSES, LensOptions};
+use crate::stream::Facts;
+
+/// Why following ends.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// The files have to be read in a row.
+    #[error(transparent)]
+    Apart(#[from] Apart),
+    /// A journal cannot be read, or a thread failed.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+}
+
+impl From<PlayError> for FollowError {
+    fn from(error: PlayError) -> Self {
+        FollowError::Apart(match error {
+            PlayError::Damaged(_) => Apart::Wrong,
+            PlayError::Full => Apart::Full,
+            PlayError::ReachedBack => Apart::ReachedBack,
+        })
+    }
+}
+
+/// A journal that goes once nobody needs it any more.
+#[derive(Debug)]
+struct Spool(PathBuf);
+
+impl Drop for Spool {
+    fn drop(&mut self) {
+        // It is one file of a folder that goes as a whole, at the latest.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What a thread is to play.
+#[derive(Clone)]
+struct Job {
+    spool: Arc<Spool>,
+    from: u64,
+    frames: u64,
+    calls: u64,
+    numbering: Option<Arc<Numbering>>,
+    facts: Arc<Vec<(u32, Facts)>>,
+}
+
+enum Order {
+    Play(Job),
+    Finish(Extent),
+}
+
+struct Follower {
+    orders: Sender<Order>,
+    thread: JoinHandle<Result<Followed, FollowError>>,
+}
+
+/// What the threads tell.
+#[derive(Debug, Default)]
+struct Told {
+    stop: AtomicBool,
+    /// Journals that were not played to their end by all.
+    waiting: AtomicUsize,
+    failed: Mutex<Option<FollowError>>,
+}
+
+impl Told {
+    fn fail(&self, error: FollowError) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert(error);
+        self.stop.store(true, Relaxed);
+    }
+}
+
+/// Lenses that follow.
+pub struct Following {
+    /// All parts so far, without their tables.
+    whole: Option<Part>,
+    frames: u64,
+    calls: u64,
+    followers: Vec<Follower>,
+    told: Arc<Told>,
+}
+
+impl std::fmt::Debug for Following {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Following({} threads)", self.followers.len())
+    }
+}
+
+impl Following {
+    /// These lenses, shared out among at most so many threads.
+    ///
+    /// # Errors
+    /// A lens is not known or does not like its options; no thread can be begun.
+    pub fn begin(
+        lenses: &[String],
+        options: &LensOptions,
+        threads: usize,
+    ) -> Result<Self, TraceError> {
+        let told = Arc::new(Told::default());
+        let followers = shares(lenses, threads).into_iter();
+        let followers = followers.map(|share| Follower::begin(share, options, &told));
+        Ok(Following {
+            whole: None,
+            frames: 0,
+            calls: 0,
+            followers: followers.collect::<Result<_, _>>()?,
+            told,
+        })
+    }
+
+    /// The next part, with its journal, which is removed in any case.
+    ///
+    /// # Errors
+    /// It does not go on where the last one ended, or following failed before.
+    pub fn follow(&mut self, part: &Part, journal: PathBuf) -> Result<(), FollowError> {
+        let spool = Arc::new(Spool(journal));
+        self.check()?;
+        let part = part.clone().without_tables();
+        let mut job = Job {
+            spool,
+            from: 0,
+            frames: 0,
+            calls: 0,
+            numbering: None,
+            facts: Arc::default(),
+        };
+        let whole = match self.whole.take() {
+            None => part,
+            Some(whole) => {
+                let (both, joint) = whole.meet(part)?;
+                let Joint {
+                    numbering,
+                    journal_from,
+                    before,
+                    calls,
+                    facts,
+                } = joint;
+                self.frames = self.frames.wrapping_add(before);
+                self.calls = self.calls.wrapping_add(calls);
+                job = Job {
+                    from: journal_from,
+                    frames: self.frames,
+                    calls: self.calls,
+                    numbering: Some(Arc::new(numbering)),
+                    facts: Arc::new(facts),
+                    ..job
+                };
+                both
+            }
+        };
+        self.whole = Some(whole);
+        self.told.waiting.fetch_add(self.followers.len(), Relaxed);
+        for follower in &self.followers {
+            // One that is gone has said why.
+            let _ = follower.orders.send(Order::Play(job.clone()));
+        }
+        self.check()
+    }
+
+    /// Journals that wait to be played, or are being played, for each thread.
+    ///
+    /// # Errors
+    /// Following failed.
+    pub fn waiting(&self) -> Result<usize, FollowError> {
+        self.check()?;
+        let each = self.followers.len().max(1);
+        Ok(self.told.waiting.load(Relaxed).div_ceil(each))
+    }
+
+    fn check(&self) -> Result<(), FollowError> {
+        let failed = self.told.failed.lock();
+        let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
+        failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends soon, whatever waits.
+    pub fn stop(&self) {
+        self.told.stop.store(true, Relaxed);
+    }
+
+    /// What was found in a capture of which `whole` is the part, and all journals were given:
+    /// [`Part::findings`].
+    ///
+    /// # Errors
+    /// Following failed, or it is not the whole capture.
+    pub fn findings(
+        mut self,
+        whole: Part,
+        moved: u64,
+        inputs: &[String],
+    ) -> Result<Findings, FollowError> {
+        let followers = std::mem::take(&mut self.followers);
+        whole.findings_with(moved, inputs, |extent| {
+            for follower in &followers {
+                let _ = follower.orders.send(Order::Finish(*extent));
+            }
+            let mut all = Followed::default();
+            for follower in followers {
+                let found = follower.thread.join();
+                let found = found.map_err(|_| TraceError::Thread("it panicked".to_owned()))?;
+                self.check()?;
+                let found = found?;
+                all.files = all.files.max(found.files);
+                all.cpu_ns = all.cpu_ns.saturating_add(found.cpu_ns);
+                all.sections.extend(found.sections);
+            }
+            Ok(all)
+        })
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.stop();
+        for follower in std::mem::take(&mut self.followers) {
+            drop(follower.orders);
+            let _ = follower.thread.join();
+        }
+    }
+}
+
+impl Follower {
+    fn begin(
+        lenses: Vec<String>,
+        options: &LensOptions,
+        told: &Arc<Told>,
+    ) -> Result<Self, TraceError> {
+        let first = LENSES.first().map(|(name, ..)| (*name).to_owned());
+        let options = Options {
+            lenses: first.into_iter().chain(lenses).collect(),
+            lens: options.clone(),
+            ..Options::default()
+        };
+        let dispatch = Dispatch::new(&options, Arc::default())?;
+        let told = Arc::clone(told);
+        let (orders, received) = channel();
+        let thread = Builder::new()
+            .name("lenses".to_owned())
+            .spawn(move || {
+                measure::thread::leave_signals_to_others();
+                follow(dispatch, &received, &told)
+            })
+            .map_err(|error| TraceError::Thread(error.to_string()))?;
+        Ok(Follower { orders, thread })
+    }
+}
+
+/// A thread's work.
+fn follow(
+    mut dispatch: Dispatch,
+    orders: &Receiver<Order>,
+    told: &Told,
+) -> Result<Followed, FollowError> {
+    let mut player = Player::default();
+    for order in orders {
+        match order {
+            Order::Play(job) => {
+                if let Err(error) = play(&mut player, &mut dispatch, &job, told) {
+                    told.fail(error);
+                    break;
+                }
+                drop(job);
+                told.waiting.fetch_sub(1, Relaxed);
+            }
+            Order::Finish(extent) => {
+                let sections = dispatch.finish(player.names(), &extent)?;
+                return Ok(Followed {
+                    sections: sections.into_iter().skip(1).collect(),
+                    files: player.names().files() as u64,
+                    cpu_ns: thread_cpu_ns(),
+                });
+            }
+        }
+    }
+    Err(TraceError::Interrupted.into())
+}
+
+fn play(
+    player: &mut Player,
+    dispatch: &mut Dispatch,
+    job: &Job,
+    told: &Told,
+) -> Result<(), FollowError> {
+    let path = &job.spool.0;
+    let in_file = |error: ChunkError| match error {
+        ChunkError::Damaged(_) => FollowError::Apart(Apart::Wrong),
+        ChunkError::Io(source) => TraceError::Io {
+            name: path.display().to_string(),
+            source,
+        }
+        .into(),
+    };
+    for (connection, facts) in job.facts.iter() {
+        player.know(*connection, facts);
+    }
+    let numbering = job.numbering.clone();
+    player.next_reader(Shift {
+        frames: job.frames,
+        calls: job.calls,
+        connection: Box::new(move |it| numbering.as_ref().map_or(it, |known| known.of(it))),
+    });
+    let mut chunks = Chunks::open(Path::new(path), job.from).map_err(in_file)?;
+    while let Some((records, anew)) = chunks.next_chunk().map_err(in_file)? {
+        if told.stop.load(Relaxed) {
+            return Err(TraceError::Interrupted.into());
+        }
+        if anew {
+            player.begin_anew();
+        }
+        player.play(records, dispatch)?;
+    }
+    Ok(())
+}
+
+/// Which lenses each of at most so many threads has, the longest one's work being short.
+fn shares(lenses: &[String], threads: usize) -> Vec<Vec<String>> {
+    let cost = |name: &str| {
+        let known = LENSES.iter().find(|(lens, ..)| *lens == name);
+        known.map_or(0, |(.., cost)| *cost)
+    };
+    let mut due: Vec<&String> = lenses.iter().collect();
+    due.sort_by_key(|name| std::cmp::Reverse(cost(name)));
+    let mut shares = vec![(0, Vec::new()); threads.clamp(1, due.len().max(1))];
+    for name in due {
+        if let Some((load, share)) = shares.iter_mut().min_by_key(|(load, _)| *load) {
+            *load += cost(name);
+            share.push(name.clone());
+        }
+    }
+    shares.into_iter().map(|(_, share)| share).collect()
+}

@@ -1,0 +1,181 @@
+//! A journal's file: chunks of whole records, each with its length and whether a checkpoint is in
+//! front of it.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use super::Damaged;
+
+/// Length, and whether a checkpoint is in front.
+const HEAD_BYTES: usize = 8;
+/// Longest chunk that is read: what a block of the longest frames gives, and much more.
+const MAX_CHUNK_BYTES: u32 = 256 << 20;
+/// Bytes read at once.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Being written.
+#[derive(Debug)]
+pub struct JournalFile {
+    file: BufWriter<File>,
+    bytes: u64,
+    /// The next chunk is behind a checkpoint.
+    anew: bool,
+}
+
+impl JournalFile {
+    /// A new one; what was there is gone.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Ok(JournalFile {
+            file: BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?),
+            bytes: 0,
+            anew: true,
+        })
+    }
+
+    /// Adds records, whole ones.
+    ///
+    /// # Errors
+    /// They cannot be written, or are too many for one chunk.
+    pub fn add(&mut self, records: &[u8]) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let length = u32::try_from(records.len()).ok();
+        let length = length.filter(|length| *length <= MAX_CHUNK_BYTES);
+        let length = length.ok_or_else(|| io::Error::other("too many records at once"))?;
+        self.file.write_all(&length.to_le_bytes())?;
+        self.file.write_all(&u32::from(self.anew).to_le_bytes())?;
+        self.file.write_all(records)?;
+        self.anew = false;
+        self.bytes += (HEAD_BYTES + records.len()) as u64;
+        Ok(())
+    }
+
+    /// A checkpoint: what comes is understood without what came.
+    pub fn begin_anew(&mut self) {
+        self.anew = true;
+    }
+
+    /// Its length so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// All is in the file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Being read.
+#[derive(Debug)]
+pub struct Chunks {
+    file: BufReader<File>,
+    chunk: Vec<u8>,
+}
+
+/// Why a journal cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ChunkError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It is none.
+    #[error(transparent)]
+    Damaged(#[from] Damaged),
+}
+
+impl Chunks {
+    /// Those from this byte on: where one begins.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(path: &Path, from: u64) -> Result<Self, ChunkError> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(from))?;
+        Ok(Chunks {
+            file: BufReader::with_capacity(BUFFER_BYTES, file),
+            chunk: Vec::new(),
+        })
+    }
+
+    /// The next one, and whether a checkpoint is in front of it.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn next_chunk(&mut self) -> Result<Option<(&[u8], bool)>, ChunkError> {
+        let mut head = [0; HEAD_BYTES];
+        let mut read = 0;
+        while read < HEAD_BYTES {
+            match self.file.read(&mut head[read..])? {
+                0 if read == 0 => return Ok(None),
+                0 => return Err(Damaged.into()),
+                more => read += more,
+            }
+        }
+        let word = |at: usize| {
+            let bytes = head.get(at..at + 4).and_then(|it| it.try_into().ok());
+            bytes.map(u32::from_le_bytes).unwrap_or_default()
+        };
+        let (length, anew) = (word(0), word(4));
+        if length > MAX_CHUNK_BYTES || anew > 1 {
+            return Err(Damaged.into());
+        }
+        self.chunk.clear();
+        // What is claimed is not believed: room is made for what comes.
+        let length = u64::from(length);
+        let read = (&mut self.file).take(length).read_to_end(&mut self.chunk)?;
+        match read as u64 == length {
+            true => Ok(Some((&self.chunk, anew == 1))),
+            false => Err(Damaged.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_come_back_and_cut_ones_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal");
+        let mut file = JournalFile::create(&path).unwrap();
+        file.add(b"one").unwrap();
+        file.add(b"").unwrap();
+        file.begin_anew();
+        let second = file.bytes();
+        file.add(&[7; 70_000]).unwrap();
+        file.add(b"three").unwrap();
+        let length = file.bytes();
+        file.finish().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
+        let all = |from: u64| {
+            let mut chunks = Chunks::open(&path, from).unwrap();
+            let mut found = Vec::new();
+            while let Some((chunk, anew)) = chunks.next_chunk().unwrap() {
+                found.push((chunk.to_vec(), anew));
+            }
+            found
+        };
+        let behind = vec![(vec![7; 70_000], true), (b"three".to_vec(), false)];
+        assert_eq!(all(second), behind);
+        assert_eq!(all(0)[0], (b"one".to_vec(), true));
+        assert_eq!(all(0)[1..], behind);
+        let whole = std::fs::read(&path).unwrap();
+        for cut in [1, 7, 8, 10] {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let mut chunks = Chunks::open(&path, 0).unwrap();
+            assert!(chunks.next_chunk().is_err(), "{cut}");
+        }
+        std::fs::write(&path, [0xff; 100]).unwrap();
+        assert!(Chunks::open(&path, 0).unwrap().next_chunk().is_err());
+    }
+}
