@@ -75,6 +75,7 @@ impl Trace {
             columns: asked.columns,
             window_ns: asked.window_ns,
             one_thread: asked.one_thread,
+            ..Options::default()
         };
         let mut analysis = opened
             .and_then(|inputs| py.detach(|| Analysis::start(inputs, options)))
@@ -111,7 +112,7 @@ impl Trace {
     /// The rows of the calls, once; None when no columns were asked for.
     fn batches(&self) -> Option<CallRows> {
         let rows = self.rows.lock().take()?;
-        Some(CallRows(Mutex::new(Some(rows))))
+        Some(CallRows::new(rows))
     }
 
     /// Asks the threads to end soon.
@@ -150,6 +151,13 @@ impl Trace {
 /// The rows of the calls as a stream of Arrow record batches.
 #[pyclass(module = "nfslab._core")]
 pub struct CallRows(Mutex<Option<Receiver<RecordBatch>>>);
+
+impl CallRows {
+    /// What comes there.
+    pub fn new(rows: Receiver<RecordBatch>) -> Self {
+        CallRows(Mutex::new(Some(rows)))
+    }
+}
 
 #[pymethods]
 impl CallRows {

@@ -48,6 +48,8 @@ pub struct Options {
     pub window_ns: Option<(i64, i64)>,
     /// Names of lenses elsewhere to which what happens is told by a [`crate::journal`].
     pub followed: Vec<String>,
+    /// Rows of the calls are made elsewhere, too.
+    pub followed_rows: bool,
     /// Whether that journal is written here: else only the same is kept of calls and connections.
     pub journal: bool,
     /// One thread reads and does all the rest: for one of as many processes as there are

@@ -90,6 +90,9 @@ impl Dispatch {
                 followed = followed.and(lens.interest());
             }
         }
+        if options.followed_rows {
+            (followed.calls, followed.files) = (true, true);
+        }
         // What is open is told of until it is settled.
         followed.calls |= followed.messages;
         let here = lenses.iter().map(|lens| lens.interest);

@@ -302,7 +302,7 @@ fn side_by_side(
     }
     let options = LensOptions::default();
     let threads = random.usize(1..4);
-    let mut following = Following::begin(&wanted.followed, &options, threads).unwrap();
+    let mut following = Following::begin(&wanted.followed, &options, threads, None).unwrap();
     read.sort_by_key(|it| it.files.start);
     let followed = read.into_iter();
     let followed = followed.map(|it| following.follow(&it.part, it.journal.clone()));

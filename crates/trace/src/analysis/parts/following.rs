@@ -5,10 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use arrow_array::RecordBatch;
 use measure::clock::thread_cpu_ns;
 
 use super::super::dispatch::Dispatch;
@@ -21,6 +22,9 @@ use crate::journal::file::{ChunkError, Chunks};
 use crate::journal::{PlayError, Player, Shift};
 use crate::lens::{Extent, LENSES, LensOptions};
 use crate::stream::Facts;
+
+/// What rows of the calls take, as lenses tell it.
+const ROWS_COST: u32 = 600;
 
 /// Why following ends.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +82,7 @@ struct Follower {
 /// What the threads tell.
 #[derive(Debug, Default)]
 struct Told {
-    stop: AtomicBool,
+    stop: Arc<AtomicBool>,
     /// Journals that were not played to their end by all.
     waiting: AtomicUsize,
     failed: Mutex<Option<FollowError>>,
@@ -109,7 +113,8 @@ impl std::fmt::Debug for Following {
 }
 
 impl Following {
-    /// These lenses, shared out among at most so many threads.
+    /// These lenses, and the rows of the calls if somebody takes them, shared out among at most so
+    /// many threads.
     ///
     /// # Errors
     /// A lens is not known or does not like its options; no thread can be begun.
@@ -117,10 +122,15 @@ impl Following {
         lenses: &[String],
         options: &LensOptions,
         threads: usize,
+        rows: Option<SyncSender<RecordBatch>>,
     ) -> Result<Self, TraceError> {
         let told = Arc::new(Told::default());
-        let followers = shares(lenses, threads).into_iter();
-        let followers = followers.map(|share| Follower::begin(share, options, &told));
+        let mut rows = rows;
+        let followers = shares(lenses, threads, rows.is_some()).into_iter();
+        let followers = followers.map(|share| {
+            let rows = rows.take_if(|_| share.rows);
+            Follower::begin(share.lenses, options, rows, &told)
+        });
         Ok(Following {
             whole: None,
             frames: 0,
@@ -245,6 +255,7 @@ impl Follower {
     fn begin(
         lenses: Vec<String>,
         options: &LensOptions,
+        rows: Option<SyncSender<RecordBatch>>,
         told: &Arc<Told>,
     ) -> Result<Self, TraceError> {
         let first = LENSES.first().map(|(name, ..)| (*name).to_owned());
@@ -253,8 +264,11 @@ impl Follower {
             lens: options.clone(),
             ..Options::default()
         };
-        let dispatch = Dispatch::new(&options, Arc::default())?;
         let told = Arc::clone(told);
+        let mut dispatch = Dispatch::new(&options, Arc::clone(&told.stop))?;
+        if let Some(rows) = rows {
+            dispatch.set_columns(rows);
+        }
         let (orders, received) = channel();
         let thread = Builder::new()
             .name("lenses".to_owned())
@@ -330,24 +344,42 @@ fn play(
             player.begin_anew();
         }
         player.play(records, dispatch)?;
+        dispatch.hand_over();
+        if let Some(failure) = dispatch.take_failure() {
+            return Err(failure.into());
+        }
     }
     Ok(())
 }
 
-/// Which lenses each of at most so many threads has, the longest one's work being short.
-fn shares(lenses: &[String], threads: usize) -> Vec<Vec<String>> {
+/// What a thread makes.
+#[derive(Debug, Default)]
+struct Share {
+    lenses: Vec<String>,
+    rows: bool,
+    cost: u32,
+}
+
+/// What each of at most so many threads makes, so that the one with most has little.
+fn shares(lenses: &[String], threads: usize, rows: bool) -> Vec<Share> {
     let cost = |name: &str| {
         let known = LENSES.iter().find(|(lens, ..)| *lens == name);
         known.map_or(0, |(.., cost)| *cost)
     };
-    let mut due: Vec<&String> = lenses.iter().collect();
-    due.sort_by_key(|name| std::cmp::Reverse(cost(name)));
-    let mut shares = vec![(0, Vec::new()); threads.clamp(1, due.len().max(1))];
-    for name in due {
-        if let Some((load, share)) = shares.iter_mut().min_by_key(|(load, _)| *load) {
-            *load += cost(name);
-            share.push(name.clone());
+    let mut due: Vec<(u32, Option<&String>)> = lenses
+        .iter()
+        .map(|name| (cost(name), Some(name)))
+        .chain(rows.then_some((ROWS_COST, None)))
+        .collect();
+    due.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
+    let count = threads.clamp(1, due.len().max(1));
+    let mut shares: Vec<Share> = std::iter::repeat_with(Share::default).take(count).collect();
+    for (cost, name) in due {
+        if let Some(least) = shares.iter_mut().min_by_key(|share| share.cost) {
+            least.cost += cost;
+            least.rows |= name.is_none();
+            least.lenses.extend(name.cloned());
         }
     }
-    shares.into_iter().map(|(_, share)| share).collect()
+    shares
 }

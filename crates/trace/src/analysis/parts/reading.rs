@@ -33,6 +33,8 @@ pub struct Task {
     pub lenses: Vec<String>,
     /// Names of lenses elsewhere, and where the journal for them is written.
     pub followed: Vec<String>,
+    /// Rows of the calls are made elsewhere, too.
+    pub followed_rows: bool,
     /// See [`Task::followed`].
     pub journal: Option<PathBuf>,
     /// Sizes of blocks.
@@ -49,6 +51,7 @@ impl Task {
             next,
             lenses: Vec::new(),
             followed: Vec::new(),
+            followed_rows: false,
             journal: None,
             bounds: Bounds::default(),
             first_blocks: FIRST_BLOCKS,
@@ -111,6 +114,7 @@ impl Walk {
                 ..LensOptions::default()
             },
             followed: task.followed.clone(),
+            followed_rows: task.followed_rows,
             journal: journal.is_some(),
             ..Options::default()
         };
