@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use trace::TraceError;
 use trace::analysis::Progress;
-use trace::analysis::parts::{self, Apart, FollowError, Part, Task, read};
+use trace::analysis::parts::{self, Apart, Begun, FollowError, Part, Task, read};
 use trace::lens::{LENSES, LensOptions};
 
 use crate::errors::{core_error, internal};
@@ -106,6 +106,7 @@ const BATCHES: usize = 2;
 pub struct Following {
     following: Mutex<Option<parts::Following>>,
     rows: Mutex<Option<Receiver<RecordBatch>>>,
+    begun: Begun,
 }
 
 #[pymethods]
@@ -126,8 +127,10 @@ impl Following {
         let (sender, received) = sync_channel(BATCHES);
         let sender = rows.then_some(sender);
         let following = parts::Following::begin(&lenses, &options, threads, sender);
+        let following = following.map_err(|error| to_python(py, &error))?;
         Ok(Following {
-            following: Mutex::new(Some(following.map_err(|error| to_python(py, &error))?)),
+            begun: following.begun(),
+            following: Mutex::new(Some(following)),
             rows: Mutex::new(rows.then_some(received)),
         })
     }
@@ -146,6 +149,11 @@ impl Following {
     /// The rows of the calls, once; None where they are not asked for.
     fn batches(&self) -> Option<CallRows> {
         self.rows.lock().take().map(CallRows::new)
+    }
+
+    /// Frames in front of each file that was followed so far.
+    fn begun(&self) -> Vec<u64> {
+        self.begun.so_far()
     }
 
     /// Ends the threads.

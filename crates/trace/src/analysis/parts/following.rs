@@ -102,6 +102,8 @@ pub struct Following {
     whole: Option<Part>,
     frames: u64,
     calls: u64,
+    /// Frames in front of each file.
+    begun: Vec<u64>,
     followers: Vec<Follower>,
     told: Arc<Told>,
 }
@@ -135,6 +137,7 @@ impl Following {
             whole: None,
             frames: 0,
             calls: 0,
+            begun: Vec::new(),
             followers: followers.collect::<Result<_, _>>()?,
             told,
         })
@@ -147,7 +150,8 @@ impl Following {
     pub fn follow(&mut self, part: &Part, journal: PathBuf) -> Result<(), FollowError> {
         let spool = Arc::new(Spool(journal));
         self.check()?;
-        let part = part.clone().without_tables();
+        let mut part = part.clone().without_tables();
+        let begun = std::mem::take(&mut part.begun);
         let mut job = Job {
             spool,
             from: 0,
@@ -181,6 +185,9 @@ impl Following {
             }
         };
         self.whole = Some(whole);
+        let (begun, before) = (begun.iter(), self.frames);
+        self.begun
+            .extend(begun.map(|frames| before.wrapping_add(*frames)));
         self.told.waiting.fetch_add(self.followers.len(), Relaxed);
         for follower in &self.followers {
             // One that is gone has said why.
@@ -197,6 +204,11 @@ impl Following {
         self.check()?;
         let each = self.followers.len().max(1);
         Ok(self.told.waiting.load(Relaxed).div_ceil(each))
+    }
+
+    /// Frames in front of each file so far.
+    pub fn begun(&self) -> &[u64] {
+        &self.begun
     }
 
     fn check(&self) -> Result<(), FollowError> {

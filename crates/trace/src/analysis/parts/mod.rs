@@ -32,7 +32,7 @@ mod part;
 mod reading;
 mod stretch;
 
-pub use following::{FollowError, Following};
+pub use following::{Begun, FollowError, Following};
 pub use part::{Apart, MAX_PART_BYTES, Part};
 pub use reading::{Task, read};
 pub(super) use stretch::{Stretch, Sums};

@@ -153,6 +153,8 @@ pub struct Part {
     pub(super) stretches: Vec<Stretch>,
     /// Earliest time where each file begins, and latest time in it.
     files: Vec<Option<(i64, i64)>>,
+    /// Frames in front of each file, from the first one's on.
+    pub(super) begun: Vec<u64>,
     /// Lists of COMPOUND operations that occurred.
     pub(super) lists: BTreeSet<Vec<u32>>,
     /// Whether fragments of IP came.

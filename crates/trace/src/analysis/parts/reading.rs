@@ -12,7 +12,7 @@ use crate::ends::Ends;
 use crate::error::TraceError;
 use crate::journal::file::JournalFile;
 use crate::lens::{LENSES, LensOptions};
-use crate::source::{Bounds, Reader};
+use crate::source::{Bounds, Reader, Watcher};
 
 /// Blocks in front of the first checkpoint: 4 MiB.
 const FIRST_BLOCKS: u64 = 8;
@@ -257,16 +257,25 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
                 if let Some(checkpoint) = task.checkpoint(blocks).filter(|_| together)
                     && let Some(end) = agreed(&mut walk, beside, checkpoint)
                 {
+                    part.begun = begun(&watcher, task);
                     return ended(part, walk, end, Some(&beside.walk.pass));
                 }
             }
         }
     }
+    part.begun = begun(&watcher, task);
     let end = match task.next {
         None => End::Last,
         Some(_) => End::Open,
     };
     ended(part, walk, end, None)
+}
+
+/// Frames in front of each of the task's own files.
+fn begun(watcher: &Watcher, task: &Task) -> Vec<u64> {
+    let mut begun = watcher.begun();
+    begun.truncate(task.files.len());
+    begun
 }
 
 /// A checkpoint of the task's own files.
