@@ -96,14 +96,31 @@ impl Told {
     }
 }
 
+/// Frames in front of each file that was followed so far.
+#[derive(Clone, Debug, Default)]
+pub struct Begun(Arc<Mutex<Vec<u64>>>);
+
+impl Begun {
+    /// In the order of the files.
+    pub fn so_far(&self) -> Vec<u64> {
+        let begun = self.0.lock();
+        begun.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn add(&self, before: u64, begun: &[u64]) {
+        let begun = begun.iter().map(|frames| before.wrapping_add(*frames));
+        let so_far = self.0.lock();
+        so_far.unwrap_or_else(PoisonError::into_inner).extend(begun);
+    }
+}
+
 /// Lenses that follow.
 pub struct Following {
     /// All parts so far, without their tables.
     whole: Option<Part>,
     frames: u64,
     calls: u64,
-    /// Frames in front of each file.
-    begun: Vec<u64>,
+    begun: Begun,
     followers: Vec<Follower>,
     told: Arc<Told>,
 }
@@ -137,7 +154,7 @@ impl Following {
             whole: None,
             frames: 0,
             calls: 0,
-            begun: Vec::new(),
+            begun: Begun::default(),
             followers: followers.collect::<Result<_, _>>()?,
             told,
         })
@@ -185,9 +202,8 @@ impl Following {
             }
         };
         self.whole = Some(whole);
-        let (begun, before) = (begun.iter(), self.frames);
-        self.begun
-            .extend(begun.map(|frames| before.wrapping_add(*frames)));
+        // In front of the first row of it.
+        self.begun.add(self.frames, &begun);
         self.told.waiting.fetch_add(self.followers.len(), Relaxed);
         for follower in &self.followers {
             // One that is gone has said why.
@@ -206,9 +222,9 @@ impl Following {
         Ok(self.told.waiting.load(Relaxed).div_ceil(each))
     }
 
-    /// Frames in front of each file so far.
-    pub fn begun(&self) -> &[u64] {
-        &self.begun
+    /// Frames in front of each file that was followed, now and later.
+    pub fn begun(&self) -> Begun {
+        self.begun.clone()
     }
 
     fn check(&self) -> Result<(), FollowError> {
