@@ -367,7 +367,7 @@ fn read_changed(cursor: &mut Cursor<'_>, call: &mut Call, bits: u64) -> Result<(
 /// Time and frame from those of another moment on. Without a moment: 0.
 fn put_stamp(out: &mut Vec<u8>, stamp: Option<Stamp>, from: Stamp) {
     let Some(stamp) = stamp else {
-        return out.push(0);
+        return put(out, 0);
     };
     let frames = stamp.frame.wrapping_sub(from.frame).cast_signed();
     let folded = (frames << 1 ^ frames >> 63).cast_unsigned();
@@ -413,12 +413,13 @@ fn small_option(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Damaged> {
 
 fn put_outcome(out: &mut Vec<u8>, outcome: Outcome) {
     match outcome {
-        Outcome::Unanswered => out.push(0),
-        Outcome::Accepted => out.push(1),
-        Outcome::Unreadable => out.push(2),
+        Outcome::Unanswered => put(out, 0),
+        Outcome::Accepted => put(out, 1),
+        Outcome::Unreadable => put(out, 2),
         Outcome::Refused(name) => {
             let place = REFUSALS.iter().position(|refusal| *refusal == name);
-            out.extend([3, place.map_or(u8::MAX, |place| place as u8)]);
+            put(out, 3);
+            out.push(place.map_or(u8::MAX, |place| place as u8));
         }
         // Most are 0: one byte.
         Outcome::Status(status) => put(out, 4 + u64::from(status)),

@@ -20,6 +20,8 @@ mod call;
 pub mod file;
 mod player;
 mod ring;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod writer;
 
