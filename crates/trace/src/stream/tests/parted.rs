@@ -2,23 +2,27 @@
 //! all tells: or it is known that something looked back.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use super::kit::{Got, Recorder};
 use super::traffic::{Packet, traffic};
+use crate::block::{Block, Transport};
 use crate::event::TransportEvent;
+use crate::source::{Input, Reader};
 use crate::stream::{Ends, Facts, Paired, Rest, Streams};
 
 /// A reader and what it tells.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Reading {
     streams: Streams,
     sink: Recorder,
 }
 
 impl Reading {
-    fn new(awaited: &HashSet<u32>) -> Self {
+    fn new(awaited: &HashSet<u32>, transport: bool) -> Self {
         let mut reading = Reading::default();
-        reading.sink.transport = true;
+        reading.sink.transport = transport;
+        reading.sink.ends = true;
         reading.sink.awaited = awaited.clone();
         reading
     }
@@ -92,15 +96,14 @@ fn told(messages: &[Got], number: &dyn Fn(u32) -> u32) -> Vec<(u32, u32, usize, 
     each.collect()
 }
 
-/// Cuts random traffic somewhere.
-fn cut(seed: u64) -> Outcome {
-    let packets = traffic(seed);
+/// Cuts packets somewhere: how it went, and behind how many packets both agree.
+fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
     let mut random = fastrand::Rng::with_seed(!seed);
-    let awaited = xids(&packets);
+    let awaited = xids(packets);
     let at = random.usize(..packets.len());
-    let mut first = Reading::new(&awaited);
+    let mut first = Reading::new(&awaited, transport);
     first.read(&packets[..at]);
-    let mut later = Reading::new(&awaited);
+    let mut later = Reading::new(&awaited, transport);
     let mut now = at;
     let paired = loop {
         let more = random.usize(1..40);
@@ -109,16 +112,16 @@ fn cut(seed: u64) -> Outcome {
         later.read(&packets[now..until]);
         now = until;
         if now == packets.len() {
-            return Outcome::Open;
+            return (Outcome::Open, now - at);
         }
         first.streams.checkpoint();
         later.streams.checkpoint();
         let now_ns = packets[now - 1].0.time_ns;
-        if let Some(paired) = first.streams.pair(&later.streams, now_ns, true) {
+        if let Some(paired) = first.streams.pair(&later.streams, now_ns, transport) {
             break paired;
         }
     };
-    let mut ended = Reading::new(&awaited);
+    let mut ended = Reading::new(&awaited, transport);
     ended.read(&packets[..now]);
     let before = ended.sink.events.len();
     ended.streams.let_go(&later.streams, &mut ended.sink);
@@ -139,10 +142,10 @@ fn cut(seed: u64) -> Outcome {
         known.is_some_and(|it| it.syns.contains(syn))
     };
     if later.streams.take_reached_back().is_some() || opened.iter().any(sent_twice) {
-        return Outcome::LookedBack;
+        return (Outcome::LookedBack, now - at);
     }
     let Some(back) = come_back(&later.streams, &seen, &paired) else {
-        return Outcome::CameBack;
+        return (Outcome::CameBack, now - at);
     };
     let mut numbers = Numbers {
         known: paired.numbers.clone(),
@@ -173,26 +176,99 @@ fn cut(seed: u64) -> Outcome {
     });
     let right = told(&first.sink.messages[told_before[0].1..], &|own| own);
     assert_eq!(messages, right, "seed {seed}");
-    match back.is_empty() {
+    let same = match back.is_empty() {
         true => Outcome::Same,
         false => Outcome::SameAndCameBack,
-    }
-}
-
-fn outcomes(seeds: std::ops::Range<u64>) -> BTreeMap<Outcome, usize> {
-    let mut counts = BTreeMap::new();
-    for seed in seeds {
-        *counts.entry(cut(seed)).or_default() += 1;
-    }
-    counts
+    };
+    (same, now - at)
 }
 
 #[test]
 fn events_behind_a_cut_are_those_of_reading_in_a_row() {
-    let counts = outcomes(0..4000);
+    let mut counts = BTreeMap::new();
+    for seed in 0..4000 {
+        let (outcome, _) = cut(&traffic(seed), seed, true);
+        *counts.entry(outcome).or_insert(0) += 1;
+    }
     println!("{counts:?}");
     let of = |outcome| counts.get(&outcome).copied().unwrap_or(0);
     let same = of(Outcome::Same) + of(Outcome::SameAndCameBack);
     assert!(same * 3 > 4000, "{counts:?}");
     assert!(of(Outcome::SameAndCameBack) > 100, "{counts:?}");
+}
+
+fn captures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.to_string_lossy().ends_with(".pcap.gz"));
+    found.sort();
+    assert!(found.len() >= 8, "{found:?}");
+    found
+}
+
+/// Segments of a shared capture, drawn out in time as `tests/all/parts.rs` does; some of them lost,
+/// doubled or swapped if it is to be spoilt.
+fn drawn_out(path: PathBuf, spoil: Option<u64>) -> Vec<Packet> {
+    const LENGTH_NS: i64 = 4_000_000_000_000;
+    let mut reader = Reader::open(vec![Input::File(path)]).unwrap();
+    let mut block = Block::default();
+    let mut packets = Vec::new();
+    while reader.read(&mut block).unwrap() {
+        let segments = block
+            .segments
+            .iter()
+            .filter(|it| it.transport == Transport::Tcp);
+        packets.extend(segments.map(|it| (*it, block.payload(it).to_vec())));
+    }
+    let Some(begun_ns) = packets.iter().map(|(it, _)| it.time_ns).min() else {
+        return packets;
+    };
+    let ended_ns = packets.iter().map(|(it, _)| it.time_ns).max();
+    let factor = LENGTH_NS / (ended_ns.unwrap() - begun_ns).max(1) + 1;
+    if let Some(seed) = spoil {
+        let mut random = fastrand::Rng::with_seed(seed);
+        for at in (1..packets.len()).rev() {
+            match random.u32(..150) {
+                0 => drop(packets.remove(at)),
+                1 => packets.insert(at, packets[at].clone()),
+                2 => packets.swap(at, at - 1),
+                _ => {}
+            }
+        }
+    }
+    for (it, _) in &mut packets {
+        it.time_ns = begun_ns + (it.time_ns - begun_ns) * factor;
+        it.first_ns = it.time_ns;
+    }
+    packets
+}
+
+#[test]
+fn shared_captures_are_cut_as_well_with_transport_events_as_without() {
+    let mut agreed = [0, 0];
+    for path in captures() {
+        for spoil in [None, Some(1), Some(2)] {
+            let packets = drawn_out(path.clone(), spoil);
+            if packets.is_empty() {
+                continue;
+            }
+            let mut found = [false, true].map(|transport| {
+                let cuts = (0..12).map(|seed| cut(&packets, seed, transport));
+                cuts.collect::<Vec<_>>()
+            });
+            for (agreed, found) in agreed.iter_mut().zip(&mut found) {
+                let same = found.iter().filter(|(it, _)| *it >= Outcome::Same);
+                *agreed += same.count();
+                found.sort_by_key(|(_, packets)| *packets);
+            }
+            let name = path.file_name().unwrap().to_string_lossy();
+            println!("{name}, {} packets, spoilt {spoil:?}", packets.len());
+            for found in found {
+                println!("  {found:?}");
+            }
+        }
+    }
+    println!("{agreed:?}");
+    assert!(agreed[1] * 10 > agreed[0] * 9, "{agreed:?}");
 }
