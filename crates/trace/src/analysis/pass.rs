@@ -214,7 +214,7 @@ impl Pass {
     /// How this pass goes on as one that was begun `later`; `None` if it may not.
     /// `before`: frames that it saw before the other one's first.
     pub(super) fn pair(&self, later: &Self, now_ns: i64, before: u64) -> Option<Paired> {
-        let paired = self.streams.pair(&later.streams, now_ns)?;
+        let paired = self.streams.pair(&later.streams, now_ns, false)?;
         let alike = self.calls.is_like(&later.calls, &paired.numbers, before);
         alike.then_some(paired)
     }
