@@ -18,6 +18,8 @@ mod log;
 mod recent;
 pub mod replay;
 pub mod spelling;
+#[cfg(test)]
+mod tests;
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;

@@ -73,11 +73,7 @@ impl Replay {
     /// # Errors
     ///
     /// After any of them `names` are good for nothing more.
-    pub fn apply(
-        &mut self,
-        names: &mut Names,
-        cursor: &mut Cursor<'_>,
-    ) -> Result<(), ReplayError> {
+    pub fn apply(&mut self, names: &mut Names, cursor: &mut Cursor<'_>) -> Result<(), ReplayError> {
         let before = names.beyond();
         while !cursor.is_empty() {
             let operation = cursor.byte()?;
