@@ -11,7 +11,8 @@ use crate::block::Transport;
 use crate::call::{FileId, OperationsId, Stamp};
 use crate::calls::Output;
 use crate::event::{Event, TransportEvent};
-use crate::names::{Names, Replay, ReplayError};
+use crate::names::Names;
+use crate::names::replay::{Replay, ReplayError};
 use crate::stream::Facts;
 
 /// Why a journal is not played on.
