@@ -132,19 +132,31 @@ fn operation(call: &Call) -> [u32; 3] {
     [call.procedure, call.operation, call.minor_version]
 }
 
-fn marks(call: &Call) -> (u16, bool) {
+/// [`Call::marks`], and whether the file's end was told.
+pub(super) type Marks = (u16, bool);
+
+#[inline(always)]
+pub(super) fn marks(call: &Call) -> Marks {
     (call.marks, call.end_of_file)
 }
 
-/// Writes what is different from `base`; 0: nothing is.
+/// Writes what is different from `base`.
 #[inline(always)]
-pub(super) fn write(out: &mut Vec<u8>, call: &Call, base: &Call) -> u64 {
+pub(super) fn write(out: &mut Vec<u8>, call: &Call, base: &Call) {
     let bits = differences(call, base);
     put(out, bits);
-    if bits != 0 {
-        write_changed(out, call, base, bits);
-    }
-    bits
+    write_changed(out, call, base, bits);
+}
+
+/// The same where nothing but marks may differ.
+#[inline(always)]
+pub(super) fn write_marks(out: &mut Vec<u8>, call: &Call, told: Marks) {
+    let bits = match marks(call) == told {
+        true => 0,
+        false => changed::MARKS,
+    };
+    put(out, bits);
+    write_changed(out, call, call, bits);
 }
 
 #[inline(always)]

@@ -62,5 +62,4 @@ mod record {
     pub const FILE: u8 = 1 << 6;
     /// The number of its list of operations changed.
     pub const OPERATIONS: u8 = 1 << 7;
-    pub const IDS: u8 = FILE | OPERATIONS;
 }

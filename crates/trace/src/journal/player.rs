@@ -8,7 +8,7 @@ use super::ring::Ring;
 use super::writer::Last;
 use super::{Damaged, MAX_PAIRS, record, transport};
 use crate::block::Transport;
-use crate::call::{FileId, OperationsId, Stamp};
+use crate::call::{Call, FileId, OperationsId, Stamp};
 use crate::calls::Output;
 use crate::event::{Event, TransportEvent};
 use crate::names::Names;
@@ -74,7 +74,7 @@ pub struct Player {
     latest: (u32, Connection),
     /// Who calls whom, with the numbers of the whole, and what its last new call was like.
     pairs: Vec<(Ends, Like)>,
-    calls: Ring,
+    calls: Ring<Call>,
     lists: HashMap<u32, OperationsId>,
     last: Last,
 }

@@ -206,7 +206,11 @@ fn happenings(random: &mut fastrand::Rng) -> Vec<(Heard, bool)> {
                     continue;
                 };
                 let call = open.get_mut(&number).unwrap();
-                changed(call, random);
+                match kind {
+                    // Nothing else is known before anybody is told.
+                    4 => call.marks = [call.marks, random.u16(..)][random.usize(..2)],
+                    _ => changed(call, random),
+                }
                 let call = *call;
                 let usual_ns = call.reply_first.map_or(time_ns, |it| it.time_ns);
                 match kind {

@@ -8,7 +8,7 @@
 use hashbrown::HashMap;
 
 use super::bytes::{put, put_bytes, put_signed};
-use super::call::{self, Ends, Like};
+use super::call::{self, Ends, Like, Marks};
 use super::ring::Ring;
 use super::{MAX_PAIRS, record, transport};
 use crate::block::{Endpoint, Transport};
@@ -30,7 +30,10 @@ pub struct Writer {
     pairs: Vec<Pair>,
     by_ends: HashMap<(u32, Endpoint), u32>,
     last_pair: usize,
-    calls: Ring,
+    /// Calls that were not answered, as they were told of last: more is told of them.
+    calls: Ring<Call>,
+    /// Marks of all that were told of.
+    told: Ring<Marks>,
     files: Seen,
     lists: Seen,
     last: Last,
@@ -121,7 +124,7 @@ impl Writer {
     #[inline]
     pub fn call(&mut self, call: &Call, names: &Names) {
         self.names(names);
-        self.call_record(call, Occasion::new(record::SETTLED, false, None), names);
+        self.settled(call, names);
     }
 
     /// What was learned of names since.
@@ -203,8 +206,8 @@ impl Writer {
 
     fn call_record(&mut self, call: &Call, occasion: Occasion, names: &Names) {
         self.define(call, names);
-        let settled = occasion.head & record::KIND == record::SETTLED;
-        match self.calls.get(call.number) {
+        let open = self.calls.get(call.number);
+        match open {
             Some(known) => {
                 let head = occasion.head | ids(call, known);
                 let out = &mut self.out;
@@ -212,21 +215,38 @@ impl Writer {
                 let distance = self.last.number.wrapping_sub(call.number);
                 put_signed(out, distance.cast_signed());
                 put_ids(out, call, head);
-                if call::write(out, call, known) != 0 || head & record::IDS != 0 {
-                    *known = *call;
+                call::write(out, call, known);
+                match call.replies {
+                    0 => *known = *call,
+                    _ => drop(self.calls.leave(call.number)),
                 }
             }
-            None => self.new_call(call, occasion.head | record::NEW, settled),
-        }
-        if settled {
-            self.calls.leave(call.number);
+            None => self.new_call(call, occasion.head | record::NEW),
         }
         if let Some(time_ns) = occasion.time_ns {
             put_signed(&mut self.out, time_ns.wrapping_sub(call.call_first.time_ns));
         }
+        match self.told.enter(call.number) {
+            Some(marks) => *marks = call::marks(call),
+            None => self.full = true,
+        }
     }
 
-    fn new_call(&mut self, call: &Call, head: u8, settled: bool) {
+    /// Whatever changes of a call is told as an event: only marks are set without one. So nothing
+    /// more is kept of those that were told of.
+    fn settled(&mut self, call: &Call, names: &Names) {
+        let Some(marks) = self.told.leave(call.number) else {
+            self.define(call, names);
+            return self.new_call(call, record::SETTLED | record::NEW);
+        };
+        self.calls.leave(call.number);
+        let distance = self.last.number.wrapping_sub(call.number);
+        self.out.push(record::SETTLED);
+        put_signed(&mut self.out, distance.cast_signed());
+        call::write_marks(&mut self.out, call, marks);
+    }
+
+    fn new_call(&mut self, call: &Call, head: u8) {
         let pair = self.pair(call);
         let known = &mut self.pairs[pair];
         let first = call.call_first;
@@ -247,7 +267,7 @@ impl Writer {
         put_ids(out, call, head);
         call::write(out, call, &taken);
         known.like = Like::of(call);
-        if !settled {
+        if head & record::KIND != record::SETTLED && call.replies == 0 {
             match self.calls.enter(call.number) {
                 Some(place) => *place = *call,
                 None => self.full = true,
