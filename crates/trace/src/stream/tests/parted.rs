@@ -138,10 +138,11 @@ fn agree(
 }
 
 /// Nothing is told of what a later reader does not know of.
-fn lets_go_in_silence(mut ended: Reading, later: &Streams, seed: u64) {
+fn lets_go_in_silence(mut ended: Reading, packets: &[Packet], later: &Streams) {
+    ended.read(packets);
     let before = ended.sink.events.len();
     ended.streams.let_go(later, &mut ended.sink);
-    assert_eq!(ended.sink.events[before..], [], "seed {seed}");
+    assert_eq!(ended.sink.events[before..], []);
 }
 
 /// Cuts packets somewhere: how it went, and behind how many packets both agree.
@@ -160,9 +161,7 @@ fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
         Ok(agreed) => agreed,
         Err(packets) => return (Outcome::Open, packets),
     };
-    let mut ended = new();
-    ended.read(&packets[..now]);
-    lets_go_in_silence(ended, &later.streams, seed);
+    lets_go_in_silence(new(), &packets[..now], &later.streams);
 
     later.streams.note_horizon(0);
     later.streams.take_reached_back();
@@ -173,10 +172,9 @@ fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
     first.read(&packets[now..]);
     later.read(&packets[now..]);
     let opened = later.streams.take_opened();
-    let syns: HashMap<_, _> = paired.rest.iter().map(|(it, rest)| (*it, rest)).collect();
     let sent_twice = |(ends, syn): &(Ends, u32)| {
-        let known = syns.get(ends);
-        known.is_some_and(|it| it.syns.contains(syn))
+        let mut rest = paired.rest.iter();
+        rest.any(|(it, rest)| it == ends && rest.syns.contains(syn))
     };
     if later.streams.take_reached_back().is_some() || opened.iter().any(sent_twice) {
         return (Outcome::LookedBack, now - at);
