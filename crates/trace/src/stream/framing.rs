@@ -269,6 +269,7 @@ impl Framer {
         let total = self.passed + self.left;
         match self.missing {
             _ if !known || head.len() < MIN_HEAD_BYTES => {
+                self.begun_within |= self.trust != Trust::Sure;
                 scene.shared.anomalies.count(Anomaly::RecordUnreadable);
                 tell_cut(last.time_ns, scene);
             }
@@ -353,6 +354,8 @@ impl Framer {
             scene.shared.anomalies.count(Anomaly::RecordMarkCut);
             tell_cut(stamp.map_or(self.seen.time_ns, |at| at.time_ns), scene);
         }
+        // A record's mark may have been there.
+        self.begun_within |= self.step == Step::Search && self.trust == Trust::Fresh;
         self.drop_carry(scene);
         self.abandon(scene);
         self.lost_step |= self.step != Step::Search;

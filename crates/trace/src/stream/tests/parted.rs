@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::kit::{Got, Recorder};
 use super::traffic::{Packet, traffic};
 use crate::block::{Block, Transport};
-use crate::event::TransportEvent;
+use crate::event::{TransportEvent, TransportKind};
 use crate::source::{Input, Reader};
 use crate::stream::{Ends, Facts, Paired, Rest, Streams};
 
@@ -96,36 +96,72 @@ fn told(messages: &[Got], number: &dyn Fn(u32) -> u32) -> Vec<(u32, u32, usize, 
     each.collect()
 }
 
+/// Two readers, from the beginning and from a cut on, and where they agree.
+struct Agreed {
+    first: Reading,
+    later: Reading,
+    now: usize,
+    paired: Paired,
+}
+
+/// Reads on from a cut until both agree; packets read in vain if they do not.
+fn agree(
+    packets: &[Packet],
+    at: usize,
+    random: &mut fastrand::Rng,
+    new: &dyn Fn() -> Reading,
+) -> Result<Agreed, usize> {
+    let (mut first, mut later) = (new(), new());
+    first.read(&packets[..at]);
+    let mut now = at;
+    loop {
+        let until = packets.len().min(now + random.usize(1..40));
+        first.read(&packets[now..until]);
+        later.read(&packets[now..until]);
+        now = until;
+        if now == packets.len() {
+            return Err(now - at);
+        }
+        first.streams.checkpoint();
+        later.streams.checkpoint();
+        let now_ns = packets[now - 1].0.time_ns;
+        let transport = first.sink.transport;
+        if let Some(paired) = first.streams.pair(&later.streams, now_ns, transport) {
+            return Ok(Agreed {
+                first,
+                later,
+                now,
+                paired,
+            });
+        }
+    }
+}
+
+/// Nothing is told of what a later reader does not know of.
+fn lets_go_in_silence(mut ended: Reading, packets: &[Packet], later: &Streams) {
+    ended.read(packets);
+    let before = ended.sink.events.len();
+    ended.streams.let_go(later, &mut ended.sink);
+    assert_eq!(ended.sink.events[before..], []);
+}
+
 /// Cuts packets somewhere: how it went, and behind how many packets both agree.
 fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
     let mut random = fastrand::Rng::with_seed(!seed);
     let awaited = xids(packets);
     let at = random.usize(..packets.len());
-    let mut first = Reading::new(&awaited, transport);
-    first.read(&packets[..at]);
-    let mut later = Reading::new(&awaited, transport);
-    let mut now = at;
-    let paired = loop {
-        let more = random.usize(1..40);
-        let until = packets.len().min(now + more);
-        first.read(&packets[now..until]);
-        later.read(&packets[now..until]);
-        now = until;
-        if now == packets.len() {
-            return (Outcome::Open, now - at);
-        }
-        first.streams.checkpoint();
-        later.streams.checkpoint();
-        let now_ns = packets[now - 1].0.time_ns;
-        if let Some(paired) = first.streams.pair(&later.streams, now_ns, transport) {
-            break paired;
-        }
+    let new = || Reading::new(&awaited, transport);
+    let agreed = agree(packets, at, &mut random, &new);
+    let Agreed {
+        mut first,
+        mut later,
+        now,
+        paired,
+    } = match agreed {
+        Ok(agreed) => agreed,
+        Err(packets) => return (Outcome::Open, packets),
     };
-    let mut ended = Reading::new(&awaited, transport);
-    ended.read(&packets[..now]);
-    let before = ended.sink.events.len();
-    ended.streams.let_go(&later.streams, &mut ended.sink);
-    assert_eq!(ended.sink.events[before..], [], "seed {seed}");
+    lets_go_in_silence(new(), &packets[..now], &later.streams);
 
     later.streams.note_horizon(0);
     later.streams.take_reached_back();
@@ -136,10 +172,9 @@ fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
     first.read(&packets[now..]);
     later.read(&packets[now..]);
     let opened = later.streams.take_opened();
-    let syns: HashMap<_, _> = paired.rest.iter().map(|(it, rest)| (*it, rest)).collect();
     let sent_twice = |(ends, syn): &(Ends, u32)| {
-        let known = syns.get(ends);
-        known.is_some_and(|it| it.syns.contains(syn))
+        let mut rest = paired.rest.iter();
+        rest.any(|(it, rest)| it == ends && rest.syns.contains(syn))
     };
     if later.streams.take_reached_back().is_some() || opened.iter().any(sent_twice) {
         return (Outcome::LookedBack, now - at);
@@ -171,11 +206,12 @@ fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
         assert_eq!(event, *right, "seed {seed}");
     }
     assert_eq!(completed.len(), right.len(), "seed {seed}");
-    let messages = told(&later.sink.messages[told_before[1].1..], &|it| {
-        numbers.of(it)
-    });
-    let right = told(&first.sink.messages[told_before[0].1..], &|own| own);
-    assert_eq!(messages, right, "seed {seed}");
+    if transport {
+        let behind = &later.sink.messages[told_before[1].1..];
+        let messages = told(behind, &|it| numbers.of(it));
+        let right = told(&first.sink.messages[told_before[0].1..], &|own| own);
+        assert_eq!(messages, right, "seed {seed}");
+    }
     let same = match back.is_empty() {
         true => Outcome::Same,
         false => Outcome::SameAndCameBack,
@@ -195,6 +231,51 @@ fn events_behind_a_cut_are_those_of_reading_in_a_row() {
     let same = of(Outcome::Same) + of(Outcome::SameAndCameBack);
     assert!(same * 3 > 4000, "{counts:?}");
     assert!(of(Outcome::SameAndCameBack) > 100, "{counts:?}");
+}
+
+#[test]
+fn facts_of_several_readers() {
+    let first = Facts {
+        client_is_low: Some(true),
+        scales: [Some(7), Some(3)],
+        unsure: [true, false],
+    };
+    let later = Facts {
+        client_is_low: None,
+        scales: [None, Some(9)],
+        unsure: [false, true],
+    };
+    let mut both = first;
+    both.add(&later);
+    let expected = Facts {
+        client_is_low: Some(true),
+        scales: [Some(7), Some(9)],
+        unsure: [true, true],
+    };
+    assert_eq!(both, expected);
+    let acknowledged = |window_bytes, window_known| TransportKind::Acknowledged {
+        round_trip_ns: None,
+        window_bytes,
+        window_known,
+    };
+    let event = |from_client, from_low, kind| TransportEvent {
+        time_ns: 1,
+        connection: 2,
+        from_client,
+        from_low,
+        kind,
+    };
+    let complete = |mut it: TransportEvent| {
+        first.complete(&mut it);
+        it
+    };
+    // From the lower end: scaled, and not sure; from the higher one: sure. Known ones stay.
+    let low = complete(event(None, true, acknowledged(5, false)));
+    assert_eq!(low, event(Some(true), true, acknowledged(5 << 7, false)));
+    let high = complete(event(None, false, acknowledged(5, false)));
+    assert_eq!(high, event(Some(false), false, acknowledged(5 << 3, true)));
+    let known = event(Some(true), false, acknowledged(5, true));
+    assert_eq!(complete(known), known);
 }
 
 fn captures() -> Vec<PathBuf> {

@@ -17,6 +17,8 @@ enum Carries {
     Rpc,
     /// Calls one way, callbacks the other.
     Both,
+    /// Calls both ways.
+    Mixed,
     Other,
     Tls,
 }
@@ -35,6 +37,8 @@ struct Pair {
     carries: Carries,
     /// Nothing odd happens.
     smooth: bool,
+    /// Bytes of a segment that are captured.
+    snaplen: usize,
 }
 
 impl Pair {
@@ -66,13 +70,17 @@ impl Pair {
     }
 
     fn put(&mut self, segment: Segment, payload: &[u8]) {
-        let bytes = payload.len() as u32;
+        let snaplen = match !self.smooth && self.chance(40) {
+            true => self.random.usize(..60),
+            false => self.snaplen,
+        };
+        let captured = &payload[..payload.len().min(snaplen)];
         let segment = Segment {
-            payload_bytes: bytes,
-            captured_bytes: bytes,
+            payload_bytes: payload.len() as u32,
+            captured_bytes: captured.len() as u32,
             ..segment
         };
-        self.packets.push((segment, payload.to_vec()));
+        self.packets.push((segment, captured.to_vec()));
     }
 
     fn open(&mut self) {
@@ -194,7 +202,7 @@ impl Pair {
     /// A call and its reply, or some of each.
     fn exchange(&mut self) {
         match self.carries {
-            Carries::Rpc | Carries::Both => {}
+            Carries::Rpc | Carries::Both | Carries::Mixed => {}
             Carries::Other => {
                 let some = self.random.usize(1..900);
                 let side = self.random.usize(..2);
@@ -208,7 +216,10 @@ impl Pair {
                 return self.send(side, &record);
             }
         }
-        let back = self.carries == Carries::Both && self.chance(4);
+        let back = match self.carries {
+            Carries::Both => self.chance(4),
+            _ => self.carries == Carries::Mixed && self.chance(10),
+        };
         let (client, server) = if back { (1, 0) } else { (0, 1) };
         let count = if self.chance(4) { 3 } else { 1 };
         let sizes = [0, 60, 300, 2500, 9000];
@@ -220,8 +231,8 @@ impl Pair {
         self.xid += count;
         let xids = first..self.xid;
         let calls = Stream::of(xids.clone().map(|xid| match back {
-            true => callback(xid),
-            false => call(xid, size(&mut self.random)),
+            true if self.carries == Carries::Both => callback(xid),
+            _ => call(xid, size(&mut self.random)),
         }));
         let replies = Stream::of(xids.map(|xid| reply(xid, size(&mut self.random))));
         self.send(client, &calls.bytes);
@@ -245,7 +256,10 @@ impl Pair {
         let first = self.random.usize(..2);
         for side in [first, 1 - first] {
             let segment = self.segment(side, FIN | ACK, self.next[side]);
-            self.put(segment, &[]);
+            // Or lost on its way to the capture.
+            if self.smooth || !self.chance(6) {
+                self.put(segment, &[]);
+            }
             self.next[side] = self.next[side].wrapping_add(1);
             self.acknowledged[side] = self.next[side];
         }
@@ -292,6 +306,7 @@ pub(super) fn traffic(seed: u64) -> Vec<Packet> {
             0 => Carries::Other,
             1 => Carries::Tls,
             2 => Carries::Both,
+            3 if random.bool() => Carries::Mixed,
             _ => Carries::Rpc,
         };
         let client = Endpoint {
@@ -312,6 +327,10 @@ pub(super) fn traffic(seed: u64) -> Vec<Packet> {
             packets: Vec::new(),
             carries,
             smooth: random.bool(),
+            snaplen: match random.u32(..8) {
+                0 => random.usize(..160),
+                _ => usize::MAX,
+            },
             random: random.fork(),
         };
         if random.u32(..3) > 0 {
