@@ -11,8 +11,8 @@
 //! says: a fact is sure once it was written, and as long as nothing written since can have touched
 //! it. For each kind:
 //!
-//! - The number of a handle: who was given it once keeps it. A directory's entry may be refused, but
-//!   is then refused until a call carries the handle ([`FIRM`]); it is counted each time.
+//! - The number of a handle: who was given it once keeps it. A directory's entry may be refused;
+//!   it then is until a call carries the handle ([`FIRM`]), and is counted each time.
 //! - A name: the file has it here since it was written, and here as there only operations on this
 //!   name or file take it away or change it (MOUNT's path), which are all written. `..` is always
 //!   written.
