@@ -303,7 +303,7 @@ impl Names {
 
     fn mark_root(&mut self, id: FileId, path: Option<&[u8]>) {
         let kept = path.and_then(|path| self.kept(path));
-        if kept.is_some() {
+        if kept.is_some() && self.file(id).is_some_and(|file| file.name != kept) {
             // The index finds a file by the name that it has.
             self.unlist(id);
         }

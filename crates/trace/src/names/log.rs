@@ -11,10 +11,11 @@
 //! says: a fact is sure once it was written, and as long as nothing written since can have touched
 //! it. For each kind:
 //!
-//! - The number of a handle: who was given it once keeps it. A directory's entry may be refused, but
-//!   is then refused until a call carries the handle ([`FIRM`]); it is counted each time.
+//! - The number of a handle: who was given it once keeps it. A directory's entry may be refused;
+//!   it then is until a call carries the handle ([`FIRM`]), and is counted each time.
 //! - A name: the file has it here since it was written, and here as there only operations on this
-//!   name or file take it away, which are all written. `..` is always written.
+//!   name or file take it away or change it (MOUNT's path), which are all written. `..` is always
+//!   written.
 //! - A type: nobody stated another one. A directory that gets a name in it becomes one here, there
 //!   only if the name is new: then its type is not sure unless it was a directory before.
 //! - Numbers on the server: the same ones again change nothing, nor any ones if two that were
@@ -374,15 +375,12 @@ impl Names {
             put_bytes(out, path);
         }
         self.touched(id);
-        if let Some(log) = &mut self.log {
-            log.set_unsure(id, NAME);
-        }
     }
 
     pub(super) fn log_child(&mut self, parent: FileId, name: &[u8], child: FileId) {
+        // A new one has no handle, so nothing is sure of the directory any more.
         if let Some(out) = self.logged(op::CHILD, &[parent, child]) {
             put_bytes(out, name);
-            self.touched(parent);
         }
     }
 

@@ -63,7 +63,7 @@ fn play(replay: &mut Replay, names: &mut Names, bytes: &[u8]) -> Result<(), Repl
 
 /// Lists `handle` as `a` in the root.
 fn list(names: &mut Names, handle: &[u8]) {
-    let root = names.file_id(server(), b"root").unwrap();
+    let root = names.file_id(server(), b"handle of the root").unwrap();
     if let Some(id) = names.entry_id(server(), handle) {
         names.set_name(root, b"a", id);
         names.set_attributes(id, &attributes(3));
@@ -80,7 +80,7 @@ fn entries_are_refused_where_the_whole_table_is_half_full() {
         }
         // A call makes it known; its name has to be told again.
         names.file_id(server(), b"entry");
-        let root = names.file_id(server(), b"root").unwrap();
+        let root = names.file_id(server(), b"handle of the root").unwrap();
         names.rename(root, b"a", root, b"b");
     };
     for early in [0, 10, MAX_FILES / 2 - 1, MAX_FILES / 2] {
@@ -152,7 +152,7 @@ fn bounds_are_told() {
     let long = vec![b'x'; MAX_NAMES_BYTES / 2 + 1];
     let mut reader = Names::default();
     reader.keep_log();
-    let root = reader.file_id(server(), b"root").unwrap();
+    let root = reader.file_id(server(), b"handle of the root").unwrap();
     reader.set_root(root, Some(&long));
     let mut whole = Names::default();
     let other = whole.file_id(server(), b"other").unwrap();
@@ -165,8 +165,8 @@ fn what_is_sure_is_not_written_again() {
     let mut names = Names::default();
     names.keep_log();
     for round in 0..3 {
-        for (name, handle) in [(b"a", b"1"), (b"b", b"2")] {
-            let root = names.file_id(server(), b"root").unwrap();
+        for (name, handle) in [(b"a", b"handle 1"), (b"b", b"handle 2")] {
+            let root = names.file_id(server(), b"handle of the root").unwrap();
             let id = names.file_id(server(), handle).unwrap();
             names.set_name(root, name, id);
             names.set_attributes(id, &attributes(id.0.into()));
@@ -176,7 +176,7 @@ fn what_is_sure_is_not_written_again() {
     }
     // What comes after a checkpoint is.
     names.log_anew();
-    let root = names.file_id(server(), b"root").unwrap();
+    let root = names.file_id(server(), b"handle of the root").unwrap();
     assert!(!names.is_defined(FileId(1)) && names.is_defined(root));
     names.set_name(root, b"a", FileId(1));
     names.set_attributes(FileId(1), &attributes(1));
@@ -185,7 +185,7 @@ fn what_is_sure_is_not_written_again() {
     // Its handle was met before.
     assert_eq!(done, Err(ReplayError::ReachedBack));
     let mut whole = Names::default();
-    for handle in [b"other".as_slice(), b"1", b"root"] {
+    for handle in [b"other".as_slice(), b"handle 1", b"handle of the root"] {
         whole.file_id(server(), handle);
     }
     let mut replay = Replay::default();
@@ -211,6 +211,65 @@ fn records_without_a_handle_do_not_outlive_a_checkpoint() {
     assert!(!names.take_reached_back());
     names.set_type(passed, 2);
     assert!(names.take_reached_back() && !names.take_reached_back());
+}
+
+/// Who does not know a root's handle has a record for it that is another file here, and none there.
+#[test]
+fn what_is_known_without_a_handle_is_never_sure() {
+    let learn = |names: &mut Names| {
+        let root = names.root(server()).unwrap();
+        let file = names.file_id(server(), b"file").unwrap();
+        names.set_name(root, b"a", file);
+        let by_handle = names.file_id(server(), b"handle of the root").unwrap();
+        names.remove(by_handle, b"a");
+        names.set_name(root, b"a", file);
+    };
+    let mut tables = [Names::default(), Names::default()];
+    for names in &mut tables {
+        let root = names.file_id(server(), b"handle of the root").unwrap();
+        names.is_server_root(server(), root);
+    }
+    let [mut right, mut whole] = tables;
+    let mut reader = Names::default();
+    reader.keep_log();
+    learn(&mut right);
+    learn(&mut reader);
+    play(&mut Replay::default(), &mut whole, reader.log()).unwrap();
+    right.assert_same(&whole);
+    assert_eq!(whole.child(FileId(0), b"a"), Some(FileId(1)));
+}
+
+/// Before the checkpoint the reader met numbers that nobody else did.
+#[test]
+fn only_numbers_that_were_written_contradict_each_other() {
+    let mut reader = Names::default();
+    let file = reader.file_id(server(), b"file").unwrap();
+    reader.set_attributes(file, &attributes(1));
+    reader.keep_log();
+    let (mut right, mut whole) = (with_files(1), with_files(1));
+    let there = right.file_id(server(), b"file").unwrap();
+    whole.file_id(server(), b"file");
+    for number in [2, 2, 3, 2] {
+        right.set_attributes(there, &attributes(number));
+        reader.set_attributes(file, &attributes(number));
+    }
+    play(&mut Replay::default(), &mut whole, reader.log()).unwrap();
+    right.assert_same(&whole);
+    assert_eq!(whole.file(there).unwrap().identity, Identity::Contradicted);
+}
+
+/// Found by its path as long as that is its name, however the index grows.
+#[test]
+fn an_export_is_not_found_by_the_name_that_it_had() {
+    let mut names = Names::default();
+    let root = names.root(server()).unwrap();
+    let export = names.child_or_new(root, b"a").unwrap();
+    names.set_root(export, Some(b"/a"));
+    for number in 0..b'a' {
+        names.child_or_new(root, &[number]);
+        assert_eq!(names.child(root, b"/a"), None);
+        assert_eq!(names.child(root, b"a"), None);
+    }
 }
 
 #[test]
