@@ -13,9 +13,13 @@
 //! not kept; both are counted ([`Names::beyond`]). Of several hard links the last one seen counts.
 
 mod identity;
+mod lists;
+mod log;
 mod recent;
+pub mod replay;
 pub mod spelling;
-mod stand_in;
+#[cfg(test)]
+mod tests;
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
@@ -25,12 +29,12 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use crate::block::Host;
 use crate::call::{FileId, OperationsId};
-use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_OPERATION_LISTS, MAX_PATH_DEPTH};
+use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_PATH_DEPTH};
 
 pub use identity::Identity;
+use log::{Log, op};
 use recent::Recent;
 pub use spelling::{call_name, failure_name, operation_name, operation_text, status_name};
-pub use stand_in::{Replay, ReplayError};
 
 /// What is known of a file handle. Handles are told apart per server host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,11 +78,13 @@ pub struct Names {
     by_name: HashTable<u32>,
     roots: HashMap<Host, FileId>,
     operations: Vec<Vec<u32>>,
+    codes: Vec<Vec<u8>>,
     by_codes: HashMap<Vec<u8>, OperationsId>,
     recent: Recent,
     names_bytes: usize,
     beyond: Beyond,
     hashing: DefaultHashBuilder,
+    log: Option<Box<Log>>,
 }
 
 /// Directories of nearly all paths.
@@ -102,13 +108,6 @@ impl Names {
     /// Files known.
     pub fn files(&self) -> usize {
         self.files.len()
-    }
-
-    /// The opcodes of a COMPOUND, up to `wire::limits::MAX_LISTED_OPERATIONS`.
-    pub fn operations(&self, id: OperationsId) -> &[u32] {
-        self.operations
-            .get(id.0 as usize)
-            .map_or(&[], Vec::as_slice)
     }
 
     /// What did not fit.
@@ -183,6 +182,9 @@ impl Names {
             return Some(FileId(number.get() - 1));
         }
         let id = self.file_id_hashed(server, handle)?;
+        if self.log.is_some() {
+            self.log_file(id);
+        }
         *self.recent.place(handle) = NonZeroU32::new(id.0 + 1);
         Some(id)
     }
@@ -211,6 +213,7 @@ impl Names {
             Entry::Occupied(found) => Some(FileId(*found.get())),
             Entry::Vacant(_) if self.files.len() >= MAX_FILES => {
                 self.beyond.files += 1;
+                self.log_full();
                 None
             }
             Entry::Vacant(place) => {
@@ -229,58 +232,81 @@ impl Names {
     /// [`Names::file_id`] for a handle in a directory listing: such handles may fill half of the
     /// table only, so that listing a large directory leaves room for files that are used.
     pub fn entry_id(&mut self, server: Host, handle: &[u8]) -> Option<FileId> {
-        if self.files.len() < MAX_FILES / 2 {
-            return self.file_id_hashed(server, handle);
+        let id = if self.files.len() < MAX_FILES / 2 {
+            self.file_id_hashed(server, handle)
+        } else {
+            let known = self.known(server, handle);
+            self.beyond.entries += u64::from(known.is_none());
+            known
+        };
+        if self.log.is_some() {
+            self.log_entry(server, handle, id);
         }
-        let known = self
-            .by_handle
-            .find(self.hashing.hash_one((server, handle)), |number| {
-                self.files
-                    .get(*number as usize)
-                    .is_some_and(|file| file.handle == handle && file.server == server)
-            });
-        if known.is_none() {
-            self.beyond.entries += 1;
-        }
-        known.map(|number| FileId(*number))
+        id
+    }
+
+    /// The number of a handle, if it has one.
+    fn known(&self, server: Host, handle: &[u8]) -> Option<FileId> {
+        let hash = self.hashing.hash_one((server, handle));
+        let found = self.by_handle.find(hash, |number| {
+            self.files
+                .get(*number as usize)
+                .is_some_and(|file| file.handle == handle && file.server == server)
+        });
+        found.map(|number| FileId(*number))
     }
 
     /// A record without a handle.
     fn unhandled(&mut self, server: Host) -> Option<FileId> {
         if self.files.len() >= MAX_FILES {
             self.beyond.files += 1;
+            self.log_full();
             return None;
         }
-        let number = self.files.len() as u32;
+        let id = FileId(self.files.len() as u32);
         self.files.push(File {
             server,
             ..File::default()
         });
-        Some(FileId(number))
+        self.log_unhandled(id);
+        Some(id)
     }
 
     /// The root of a server's NFSv4 name space (PUTROOTFH).
     pub fn root(&mut self, server: Host) -> Option<FileId> {
-        if let Some(id) = self.roots.get(&server) {
-            return Some(*id);
+        let known = self.roots.get(&server).copied();
+        if let Some(id) = known.filter(|id| self.may_use(*id)) {
+            self.log_server_root(op::ROOT, server, id);
+            return Some(id);
         }
         let id = self.unhandled(server)?;
-        self.set_root(id, None);
+        self.log_server_root(op::ROOT, server, id);
+        self.mark_root(id, None);
         self.roots.insert(server, id);
         Some(id)
     }
 
     /// The root of a server's NFSv4 name space turned out to have this handle.
     pub fn is_server_root(&mut self, server: Host, id: FileId) {
+        self.log_server_root(op::SERVER_ROOT, server, id);
         if self.roots.get(&server) != Some(&id) && self.roots.len() < MAX_FILES {
-            self.set_root(id, None);
+            self.mark_root(id, None);
             self.roots.insert(server, id);
         }
     }
 
     /// A root: of an export with its path (MOUNT), or of a name space.
     pub fn set_root(&mut self, id: FileId, path: Option<&[u8]>) {
+        self.log_root(id, path);
+        self.mark_root(id, path);
+    }
+
+    fn mark_root(&mut self, id: FileId, path: Option<&[u8]>) {
         let kept = path.and_then(|path| self.kept(path));
+        if kept.is_some() {
+            // The index finds a file by the name that it has.
+            self.unlist(id);
+        }
         if let Some(file) = self.files.get_mut(id.0 as usize)
             && (!file.is_root || (kept.is_some() && file.name != kept))
         {
@@ -293,6 +319,9 @@ impl Names {
     /// The file's type, from attributes.
     #[inline]
     pub fn set_type(&mut self, id: FileId, file_type: u32) {
+        if self.log.is_some() {
+            self.log_type(id, file_type);
+        }
         if let Some(file) = self.files.get_mut(id.0 as usize) {
             file.file_type = file_type;
         }
@@ -311,16 +340,26 @@ impl Names {
     pub fn child_or_new(&mut self, parent: FileId, name: &[u8]) -> Option<FileId> {
         match name {
             b"." => return Some(parent),
-            b".." => return self.file(parent)?.parent,
+            b".." => return self.parent(parent),
             _ => {}
         }
-        if let Some(id) = self.child(parent, name) {
+        let known = self.child(parent, name);
+        if let Some(id) = known.filter(|id| self.may_use(*id)) {
+            self.log_child(parent, name, id);
             return Some(id);
         }
         let server = self.file(parent)?.server;
         let id = self.unhandled(server)?;
-        self.set_name(parent, name, id);
+        self.log_child(parent, name, id);
+        self.name(parent, name, id);
         Some(id)
+    }
+
+    /// The directory of a file, if it is known: where a LOOKUPP leads to.
+    pub fn parent(&mut self, id: FileId) -> Option<FileId> {
+        let parent = self.file(id)?.parent;
+        self.log_parent(id, parent);
+        parent
     }
 
     fn has_name(&self, number: u32, parent: FileId, name: &[u8]) -> bool {
@@ -331,9 +370,20 @@ impl Names {
 
     /// A reply showed that `name` in `parent` is `child`.
     pub fn set_name(&mut self, parent: FileId, name: &[u8], child: FileId) {
-        if matches!(name, b"" | b".") || self.has_name(child.0, parent, name) {
+        if matches!(name, b"" | b".") {
             return;
         }
+        let has = self.has_name(child.0, parent, name);
+        if self.log.is_some() {
+            self.log_name(parent, name, child, has);
+        }
+        if !has {
+            self.name(parent, name, child);
+        }
+    }
+
+    /// Gives a file a name that it does not have.
+    fn name(&mut self, parent: FileId, name: &[u8], child: FileId) {
         if name == b".." {
             if let Some(file) = self.files.get_mut(parent.0 as usize)
                 && file.parent.is_none()
@@ -370,15 +420,23 @@ impl Names {
 
     /// A file got another name and perhaps another directory.
     pub fn rename(&mut self, from: FileId, name: &[u8], to: FileId, new_name: &[u8]) {
+        self.log_rename(from, name, to, new_name);
         match self.child(from, name) {
-            Some(child) => self.set_name(to, new_name, child),
+            Some(_) if matches!(new_name, b"" | b".") => {}
+            Some(child) if self.has_name(child.0, to, new_name) => {}
+            Some(child) => self.name(to, new_name, child),
             // What had the new name lost it to a file that is not known.
-            None => self.remove(to, new_name),
+            None => self.unname(to, new_name),
         }
     }
 
     /// A name is gone, or the server says that it never was there.
     pub fn remove(&mut self, parent: FileId, name: &[u8]) {
+        self.log_remove(parent, name);
+        self.unname(parent, name);
+    }
+
+    fn unname(&mut self, parent: FileId, name: &[u8]) {
         if let Some(child) = self.child(parent, name) {
             self.unlist(child);
             self.mark_removed(child);
@@ -403,32 +461,11 @@ impl Names {
     fn kept(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         if self.names_bytes + name.len() > MAX_NAMES_BYTES {
             self.beyond.names += 1;
+            self.log_full();
             return None;
         }
         self.names_bytes += name.len();
         Some(name.to_vec())
-    }
-
-    /// All lists of COMPOUND operations that have a number.
-    pub fn operation_lists(&self) -> &[Vec<u32>] {
-        &self.operations
-    }
-
-    /// The number of a list of COMPOUND operations; `None` (and counted) beyond
-    /// [`MAX_OPERATION_LISTS`].
-    #[inline]
-    pub fn operations_id(&mut self, list: &wire::nfs4::OperationList) -> Option<OperationsId> {
-        if let Some(id) = self.by_codes.get(list.codes()) {
-            return Some(*id);
-        }
-        if self.operations.len() >= MAX_OPERATION_LISTS {
-            self.beyond.operation_lists += 1;
-            return None;
-        }
-        let id = OperationsId(self.operations.len() as u32);
-        self.operations.push(list.iter().collect());
-        self.by_codes.insert(list.codes().to_vec(), id);
-        Some(id)
     }
 }
 

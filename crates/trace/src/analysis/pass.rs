@@ -11,7 +11,7 @@ use super::parts::{Stretch, Sums};
 use super::ports::Ports;
 use super::{Findings, Options, summary};
 use crate::block::Block;
-use crate::calls::Calls;
+use crate::calls::{Calls, Output};
 use crate::error::TraceError;
 use crate::journal::Writer;
 use crate::lens::Extent;
@@ -214,7 +214,8 @@ impl Pass {
     /// How this pass goes on as one that was begun `later`; `None` if it may not.
     /// `before`: frames that it saw before the other one's first.
     pub(super) fn pair(&self, later: &Self, now_ns: i64, before: u64) -> Option<Paired> {
-        let paired = self.streams.pair(&later.streams, now_ns)?;
+        let transport = self.calls.output().wants_transport();
+        let paired = self.streams.pair(&later.streams, now_ns, transport)?;
         let alike = self.calls.is_like(&later.calls, &paired.numbers, before);
         alike.then_some(paired)
     }

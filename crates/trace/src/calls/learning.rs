@@ -187,10 +187,7 @@ impl<'n, 's> Walk<'n, 's> {
                 self.opened = self.named_by == OPEN;
             }
             LOOKUPP => {
-                let parent = self
-                    .current()
-                    .and_then(|id| self.names.file(id))
-                    .and_then(|file| file.parent);
+                let parent = self.current().and_then(|id| self.names.parent(id));
                 self.go_to(parent, Reached::Otherwise);
             }
             OPENATTR | SECINFO | SECINFO_NO_NAME => self.go_to(None, Reached::Otherwise),

@@ -170,6 +170,11 @@ impl<O: Output> Calls<O> {
     }
 
     /// Where what is found goes.
+    pub fn output(&self) -> &O {
+        &self.output
+    }
+
+    /// The same.
     pub fn output_mut(&mut self) -> &mut O {
         &mut self.output
     }

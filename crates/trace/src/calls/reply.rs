@@ -47,9 +47,9 @@ impl<O: Output> Calls<O> {
         if self.output.wants_messages() {
             let event = TransportEvent {
                 time_ns: message.first.time_ns,
-                from_low: false,
                 connection: message.connection,
                 from_client: Some(false),
+                from_low: message.from <= message.to,
                 kind: TransportKind::WithoutCall {
                     ends: [*message.from, *message.to],
                 },

@@ -2,18 +2,22 @@
 
 use super::Damaged;
 
-/// Bytes of the longest number.
-const MAX_NUMBER_BYTES: u32 = 10;
-
-/// Writes a number in groups of seven bits, the lowest first (LEB128).
-#[inline]
+/// Writes a number: of up to 8 bytes, each with 7 bits of it, the lowest first; how many there are
+/// stands in the first byte as zeros behind its lowest one. More bits follow a byte of zeros.
+#[inline(always)]
 pub fn put(out: &mut Vec<u8>, number: u64) {
-    let mut left = number;
-    while left >= 0x80 {
-        out.push(left as u8 | 0x80);
-        left >>= 7;
+    let bits = u64::BITS - (number | 1).leading_zeros();
+    let bytes = bits.div_ceil(7);
+    if bytes > 8 {
+        out.push(0);
+        out.extend_from_slice(&number.to_le_bytes());
+        return;
     }
-    out.push(left as u8);
+    // Eight bytes at once, of which some are taken back: no loop.
+    let length = out.len() + bytes as usize;
+    let word = (number << 1 | 1) << (bytes - 1);
+    out.extend_from_slice(&word.to_le_bytes());
+    out.truncate(length);
 }
 
 /// The same of one that may be negative: near zero is short.
@@ -54,27 +58,30 @@ impl<'a> Cursor<'a> {
     }
 
     /// What [`put`] wrote.
-    #[inline]
+    #[inline(always)]
     pub fn number(&mut self) -> Result<u64, Damaged> {
-        let first = self.byte()?;
-        match first < 0x80 {
-            true => Ok(first.into()),
-            false => self.long(first),
+        let first = *self.0.first().ok_or(Damaged)?;
+        let bytes = first.trailing_zeros() as usize + 1;
+        match self.0.first_chunk::<8>() {
+            Some(word) if bytes <= 8 => {
+                let word = u64::from_le_bytes(*word) << (64 - 8 * bytes);
+                self.0 = self.0.get(bytes..).ok_or(Damaged)?;
+                Ok(word >> (64 - 8 * bytes) >> bytes)
+            }
+            _ => self.number_at_end(bytes),
         }
     }
 
-    fn long(&mut self, first: u8) -> Result<u64, Damaged> {
-        let mut number = u64::from(first & 0x7f);
-        for place in 1..MAX_NUMBER_BYTES {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            number |= bits << (7 * place);
-            if byte < 0x80 {
-                let fits = place < MAX_NUMBER_BYTES - 1 || bits <= 1;
-                return fits.then_some(number).ok_or(Damaged);
-            }
-        }
-        Err(Damaged)
+    /// The same of one that is long, or within the last bytes.
+    #[cold]
+    fn number_at_end(&mut self, bytes: usize) -> Result<u64, Damaged> {
+        let (own, rest) = self.0.split_at_checked(bytes).ok_or(Damaged)?;
+        self.0 = rest;
+        let (skipped, shift) = if bytes > 8 { (1, 0) } else { (0, bytes) };
+        let mut word = [0; 8];
+        let own = own.get(skipped..).unwrap_or_default();
+        word.iter_mut().zip(own).for_each(|(to, from)| *to = *from);
+        Ok(u64::from_le_bytes(word) >> shift)
     }
 
     /// What [`put`] wrote of a smaller type.
@@ -129,12 +136,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_too_long_is_refused() {
-        for bytes in [&[][..], &[0x80], &[0xff; 10], &[0xff; 11], &[5, 1, 2]] {
-            assert_eq!(Cursor::new(bytes).bytes(), Err(Damaged), "{bytes:?}");
+    fn each_length_comes_back_at_the_end_and_in_front_of_more() {
+        for bits in 0..=64 {
+            let edges = [0, 1, 2].map(|less| (1u128 << bits) - 1 - less.min((1 << bits) - 1));
+            for number in edges.map(|it| it as u64) {
+                let mut out = Vec::new();
+                put(&mut out, number);
+                let usual = (64 - (number | 1).leading_zeros()).div_ceil(7) as usize;
+                assert_eq!(out.len(), usual.min(9), "{number}");
+                assert_eq!(Cursor::new(&out).number(), Ok(number));
+                let length = out.len();
+                out.extend([0xff; 20]);
+                let mut cursor = Cursor::new(&out);
+                assert_eq!(cursor.number(), Ok(number));
+                assert_eq!(cursor.0.len(), out.len() - length);
+                for cut in 0..length {
+                    assert_eq!(Cursor::new(&out[..cut]).number(), Err(Damaged));
+                }
+            }
         }
-        assert_eq!(Cursor::new(&[0x80, 2]).small::<u8>(), Err(Damaged));
-        let most = [[0xff; 9].as_slice(), &[1]].concat();
-        assert_eq!(Cursor::new(&most).number(), Ok(u64::MAX));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let mut out = Vec::new();
+        put(&mut out, 256);
+        assert_eq!(Cursor::new(&out).small::<u8>(), Err(Damaged));
+        out.clear();
+        put_bytes(&mut out, &[1, 2, 3]);
+        assert_eq!(Cursor::new(&out[..3]).bytes(), Err(Damaged));
+        out.clear();
+        put(&mut out, u64::MAX);
+        assert_eq!(Cursor::new(&out).bytes(), Err(Damaged));
     }
 }

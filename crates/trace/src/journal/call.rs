@@ -9,7 +9,8 @@ use wire::summary::Stability;
 
 use super::Damaged;
 use super::bytes::{Cursor, put, put_signed};
-use crate::call::{Call, Outcome, Stamp};
+use crate::block::{Endpoint, Transport};
+use crate::call::{Call, FileId, OperationsId, Outcome, Stamp};
 use crate::calls::REFUSALS;
 
 /// Bits of the fields that changed, in the order in which they are written: what replies change
@@ -41,29 +42,89 @@ mod changed {
     pub const ALL: u64 = (1 << 23) - 1;
 }
 
-/// What a new call is taken to be like: the last new one of its connection, sent once and not
-/// answered, with the next transaction id.
-pub(super) fn template(last: &Call, number: u64, first: Stamp) -> Call {
-    Call {
-        number,
-        call_first: first,
-        call_last: first,
-        last_send: first,
-        reply_first: None,
-        reply_last: None,
-        xid: last.xid.wrapping_add(1),
-        operations_done: 0,
-        outcome: Outcome::Unanswered,
-        sends: 1,
-        replies: 0,
-        committed: None,
-        bytes_read: 0,
-        reply_bytes: 0,
-        end_of_file: false,
-        file_size_bytes: None,
-        marks: 0,
-        ..*last
+/// What is likely to be the same of the next new call of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Like {
+    xid: u32,
+    program: u32,
+    version: u32,
+    procedure: u32,
+    operation: u32,
+    minor_version: u32,
+    operations: Option<OperationsId>,
+    user: Option<u32>,
+    file: Option<FileId>,
+    offset: Option<u64>,
+    count: Option<u64>,
+    stable: Option<Stability>,
+    bytes_written: u32,
+    call_bytes: u32,
+    slot: Option<u32>,
+}
+
+impl Like {
+    /// As this one was sent.
+    #[inline(always)]
+    pub(super) fn of(call: &Call) -> Self {
+        Like {
+            xid: call.xid,
+            program: call.program,
+            version: call.version,
+            procedure: call.procedure,
+            operation: call.operation,
+            minor_version: call.minor_version,
+            operations: call.operations,
+            user: call.user,
+            file: call.file,
+            offset: call.offset,
+            count: call.count,
+            stable: call.stable,
+            bytes_written: call.bytes_written,
+            call_bytes: call.call_bytes,
+            slot: call.slot,
+        }
     }
+
+    /// What a new call is taken to be: sent once, not answered, with the next transaction id.
+    #[inline(always)]
+    pub(super) fn call(&self, ends: &Ends, number: u64, first: Stamp) -> Call {
+        Call {
+            number,
+            call_first: first,
+            call_last: first,
+            last_send: first,
+            client: ends.client,
+            server: ends.server,
+            transport: ends.transport,
+            connection: ends.connection,
+            xid: self.xid.wrapping_add(1),
+            program: self.program,
+            version: self.version,
+            procedure: self.procedure,
+            operation: self.operation,
+            minor_version: self.minor_version,
+            operations: self.operations,
+            sends: 1,
+            user: self.user,
+            file: self.file,
+            offset: self.offset,
+            count: self.count,
+            stable: self.stable,
+            bytes_written: self.bytes_written,
+            call_bytes: self.call_bytes,
+            slot: self.slot,
+            ..Call::default()
+        }
+    }
+}
+
+/// Who calls whom over which connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub connection: u32,
+    pub client: Endpoint,
+    pub server: Endpoint,
+    pub transport: Transport,
 }
 
 /// The call's number of its operation, whatever it means.
@@ -75,13 +136,15 @@ fn marks(call: &Call) -> (u16, bool) {
     (call.marks, call.end_of_file)
 }
 
-/// Writes what is different from `base`.
-pub(super) fn write(out: &mut Vec<u8>, call: &Call, base: &Call) {
+/// Writes what is different from `base`; 0: nothing is.
+#[inline(always)]
+pub(super) fn write(out: &mut Vec<u8>, call: &Call, base: &Call) -> u64 {
     let bits = differences(call, base);
     put(out, bits);
     if bits != 0 {
         write_changed(out, call, base, bits);
     }
+    bits
 }
 
 #[inline(always)]
@@ -304,7 +367,7 @@ fn read_changed(cursor: &mut Cursor<'_>, call: &mut Call, bits: u64) -> Result<(
 /// Time and frame from those of another moment on. Without a moment: 0.
 fn put_stamp(out: &mut Vec<u8>, stamp: Option<Stamp>, from: Stamp) {
     let Some(stamp) = stamp else {
-        return out.push(0);
+        return put(out, 0);
     };
     let frames = stamp.frame.wrapping_sub(from.frame).cast_signed();
     let folded = (frames << 1 ^ frames >> 63).cast_unsigned();
@@ -350,12 +413,13 @@ fn small_option(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Damaged> {
 
 fn put_outcome(out: &mut Vec<u8>, outcome: Outcome) {
     match outcome {
-        Outcome::Unanswered => out.push(0),
-        Outcome::Accepted => out.push(1),
-        Outcome::Unreadable => out.push(2),
+        Outcome::Unanswered => put(out, 0),
+        Outcome::Accepted => put(out, 1),
+        Outcome::Unreadable => put(out, 2),
         Outcome::Refused(name) => {
             let place = REFUSALS.iter().position(|refusal| *refusal == name);
-            out.extend([3, place.map_or(u8::MAX, |place| place as u8)]);
+            put(out, 3);
+            out.push(place.map_or(u8::MAX, |place| place as u8));
         }
         // Most are 0: one byte.
         Outcome::Status(status) => put(out, 4 + u64::from(status)),

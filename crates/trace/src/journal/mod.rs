@@ -19,6 +19,9 @@ pub mod bytes;
 mod call;
 pub mod file;
 mod player;
+mod ring;
+#[cfg(test)]
+mod tests;
 mod transport;
 mod writer;
 
@@ -59,4 +62,5 @@ mod record {
     pub const FILE: u8 = 1 << 6;
     /// The number of its list of operations changed.
     pub const OPERATIONS: u8 = 1 << 7;
+    pub const IDS: u8 = FILE | OPERATIONS;
 }

@@ -3,14 +3,16 @@
 use hashbrown::HashMap;
 
 use super::bytes::Cursor;
+use super::call::{self, Ends, Like};
+use super::ring::Ring;
 use super::writer::Last;
-use super::{Damaged, MAX_PAIRS, call, record, transport};
+use super::{Damaged, MAX_PAIRS, record, transport};
 use crate::block::Transport;
-use crate::call::{Call, FileId, OperationsId, Stamp};
+use crate::call::{FileId, OperationsId, Stamp};
 use crate::calls::Output;
 use crate::event::{Event, TransportEvent};
-use crate::limits::MAX_OPEN_CALLS;
-use crate::names::{Names, Replay, ReplayError};
+use crate::names::Names;
+use crate::names::replay::{Replay, ReplayError};
 use crate::stream::Facts;
 
 /// Why a journal is not played on.
@@ -70,10 +72,9 @@ pub struct Player {
     shift: Option<Shift>,
     connections: HashMap<u32, Connection>,
     latest: (u32, Connection),
-    /// The last new call of each pair, with the numbers of the whole.
-    pairs: Vec<Call>,
-    calls: Vec<Call>,
-    free: Vec<usize>,
+    /// Who calls whom, with the numbers of the whole, and what its last new call was like.
+    pairs: Vec<(Ends, Like)>,
+    calls: Ring,
     lists: HashMap<u32, OperationsId>,
     last: Last,
 }
@@ -97,9 +98,17 @@ impl Player {
         self.latest = (0, self.connection_anew(0));
         self.pairs.clear();
         self.calls.clear();
-        self.free.clear();
         self.lists.clear();
-        self.last = Last::default();
+        // From here on all numbers are those of the whole.
+        let (number, frame) = self
+            .shift
+            .as_ref()
+            .map_or((0, 0), |it| (it.calls, it.frames));
+        self.last = Last {
+            number,
+            frame,
+            ..Last::default()
+        };
     }
 
     /// Names of the whole capture.
@@ -193,17 +202,16 @@ impl Player {
         if self.pairs.len() >= MAX_PAIRS {
             return Err(Damaged.into());
         }
-        let connection = self.connection(cursor.small()?).number;
-        self.pairs.push(Call {
-            connection,
+        let ends = Ends {
+            connection: self.connection(cursor.small()?).number,
             client: transport::end(cursor)?,
             server: transport::end(cursor)?,
             transport: match head & 1 << 3 {
                 0 => Transport::Tcp,
                 _ => Transport::Udp,
             },
-            ..Call::default()
-        });
+        };
+        self.pairs.push((ends, Like::default()));
         Ok(())
     }
 
@@ -213,10 +221,17 @@ impl Player {
         cursor: &mut Cursor<'_>,
         output: &mut O,
     ) -> Result<(), PlayError> {
-        let kind = head & record::KIND;
-        let (pair, place) = match head & record::NEW {
-            0 => (None, cursor.small::<usize>()?),
-            _ => self.new_call(cursor)?,
+        let new = head & record::NEW != 0;
+        let pair = match new {
+            true => Some(self.new_call(cursor)?),
+            false => None,
+        };
+        let number = match new {
+            true => self.last.number,
+            false => self
+                .last
+                .number
+                .wrapping_sub(cursor.signed()?.cast_unsigned()),
         };
         let file = match head & record::FILE {
             0 => None,
@@ -226,21 +241,21 @@ impl Player {
             0 => None,
             _ => Some(self.operations(cursor)?),
         };
-        let call = self.calls.get_mut(place).ok_or(Damaged)?;
+        let call = self.calls.get(number).ok_or(Damaged)?;
         call.file = file.unwrap_or(call.file);
         call.operations = operations.unwrap_or(call.operations);
         call::read(cursor, call)?;
-        if let Some(last) = pair.and_then(|pair| self.pairs.get_mut(pair)) {
-            *last = *call;
+        if let Some((_, like)) = pair.and_then(|pair| self.pairs.get_mut(pair)) {
+            *like = Like::of(call);
         }
         let again = head & record::AGAIN != 0;
+        let kind = head & record::KIND;
         let time_ns = match (head & record::OTHER_TIME, kind) {
             (0, record::SENT) => call.last_send.time_ns,
             (0, _) => call.reply_first.map_or(0, |reply| reply.time_ns),
             _ => call.call_first.time_ns.wrapping_add(cursor.signed()?),
         };
-        let call = &*call;
-        let names = &self.names;
+        let (call, names) = (&*call, &self.names);
         match kind {
             record::SENT => {
                 let event = Event::Sent {
@@ -260,19 +275,16 @@ impl Player {
             }
             _ => {
                 output.call(call, names);
-                if self.free.len() >= self.calls.len() {
-                    return Err(Damaged.into());
-                }
-                self.free.push(place);
+                self.calls.leave(number);
             }
         }
         Ok(())
     }
 
-    /// Its pair, and its place among the open ones.
-    fn new_call(&mut self, cursor: &mut Cursor<'_>) -> Result<(Option<usize>, usize), Damaged> {
+    /// A new call takes its place, as it is taken to be; gives its pair.
+    fn new_call(&mut self, cursor: &mut Cursor<'_>) -> Result<usize, Damaged> {
         let pair = cursor.small::<usize>()?;
-        let last = self.pairs.get(pair).ok_or(Damaged)?;
+        let (ends, like) = self.pairs.get(pair).ok_or(Damaged)?;
         let now = Last {
             number: self.last.number.wrapping_add_signed(cursor.signed()?),
             frame: self.last.frame.wrapping_add_signed(cursor.signed()?),
@@ -280,25 +292,13 @@ impl Player {
             ..self.last
         };
         self.last = now;
-        let (frames, calls) = self
-            .shift
-            .as_ref()
-            .map_or((0, 0), |it| (it.frames, it.calls));
         let first = Stamp {
             time_ns: now.time_ns,
-            frame: now.frame.wrapping_add(frames),
+            frame: now.frame,
         };
-        let call = call::template(last, now.number.wrapping_add(calls), first);
-        let place = match self.free.pop() {
-            Some(place) => place,
-            None if self.calls.len() > MAX_OPEN_CALLS => return Err(Damaged),
-            None => {
-                self.calls.push(call);
-                self.calls.len() - 1
-            }
-        };
-        *self.calls.get_mut(place).ok_or(Damaged)? = call;
-        Ok((Some(pair), place))
+        let place = self.calls.enter(now.number).ok_or(Damaged)?;
+        *place = like.call(ends, now.number, first);
+        Ok(pair)
     }
 
     fn file(&self, cursor: &mut Cursor<'_>) -> Result<Option<FileId>, PlayError> {

@@ -1,25 +1,26 @@
 //! Writes what happened, in its order, so that a player can tell it as it was told here.
 //!
 //! A record begins with a byte: its kind in three bits, and what there is to it. A call is written
-//! whole when it is first told of, then by what changed; it has a number among those that are open.
-//! Who is called by whom, and lists of operations, are written once and have numbers as well. All
-//! of these begin anew at a checkpoint: what is behind one is understood without what is in front.
+//! whole when it is first told of, then by what changed. Who is called by whom, and lists of
+//! operations, are written once and have numbers from then on. All of these begin anew at a
+//! checkpoint: what is behind one is understood without what is in front.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::bytes::{put, put_bytes, put_signed};
-use super::{MAX_PAIRS, call, record, transport};
+use super::call::{self, Ends, Like};
+use super::ring::Ring;
+use super::{MAX_PAIRS, record, transport};
 use crate::block::{Endpoint, Transport};
-use crate::call::{Call, FileId, OperationsId};
+use crate::call::Call;
 use crate::event::{Event, TransportEvent};
 use crate::names::Names;
 
-/// Who calls whom over which connection.
+/// Who calls whom, and what the last new call was like.
 #[derive(Debug)]
 struct Pair {
-    ends: (u32, Endpoint, Endpoint),
-    /// The last new call.
-    last: Call,
+    ends: Ends,
+    like: Like,
 }
 
 /// Writes into memory; [`Writer::take`] takes it from there.
@@ -29,17 +30,32 @@ pub struct Writer {
     pairs: Vec<Pair>,
     by_ends: HashMap<(u32, Endpoint), u32>,
     last_pair: usize,
-    /// Open calls as they were told of last, by their places.
-    calls: Vec<Call>,
-    free: Vec<u32>,
-    places: HashMap<u64, u32>,
-    files: HashSet<FileId>,
-    lists: HashSet<OperationsId>,
+    calls: Ring,
+    files: Seen,
+    lists: Seen,
     last: Last,
     /// Bytes of the log of names that were taken over.
     names_bytes: usize,
     reached_back: bool,
     full: bool,
+}
+
+/// Small numbers that were seen.
+#[derive(Debug, Default)]
+struct Seen(Vec<u64>);
+
+impl Seen {
+    /// Whether it is seen for the first time.
+    #[inline(always)]
+    fn is_new(&mut self, number: u32) -> bool {
+        let (word, bit) = (number as usize / 64, 1u64 << (number % 64));
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        let before = self.0[word];
+        self.0[word] |= bit;
+        before & bit == 0
+    }
 }
 
 /// From what the next ones are told.
@@ -55,10 +71,22 @@ pub(super) struct Last {
 /// What a call is told of for.
 #[derive(Clone, Copy, Debug)]
 struct Occasion {
-    kind: u8,
-    again: bool,
+    /// Kind and bits of the record.
+    head: u8,
     /// When, if not at the time that the call itself tells.
     time_ns: Option<i64>,
+}
+
+impl Occasion {
+    #[inline(always)]
+    fn new(kind: u8, again: bool, time_ns: Option<i64>) -> Self {
+        let again = if again { record::AGAIN } else { 0 };
+        let other = time_ns.map_or(0, |_| record::OTHER_TIME);
+        Occasion {
+            head: kind | again | other,
+            time_ns,
+        }
+    }
 }
 
 impl Writer {
@@ -72,11 +100,8 @@ impl Writer {
                 call,
                 again,
             } => {
-                let occasion = Occasion {
-                    kind: record::SENT,
-                    again,
-                    time_ns: (time_ns != call.last_send.time_ns).then_some(time_ns),
-                };
+                let other = (time_ns != call.last_send.time_ns).then_some(time_ns);
+                let occasion = Occasion::new(record::SENT, again, other);
                 self.call_record(call, occasion, names);
             }
             Event::Replied {
@@ -85,11 +110,7 @@ impl Writer {
                 again,
             } => {
                 let usual = call.reply_first.is_some_and(|it| it.time_ns == time_ns);
-                let occasion = Occasion {
-                    kind: record::REPLIED,
-                    again,
-                    time_ns: (!usual).then_some(time_ns),
-                };
+                let occasion = Occasion::new(record::REPLIED, again, (!usual).then_some(time_ns));
                 self.call_record(call, occasion, names);
             }
             Event::Transport(event) => self.transport(event),
@@ -100,16 +121,11 @@ impl Writer {
     #[inline]
     pub fn call(&mut self, call: &Call, names: &Names) {
         self.names(names);
-        let occasion = Occasion {
-            kind: record::SETTLED,
-            again: false,
-            time_ns: None,
-        };
-        self.call_record(call, occasion, names);
+        self.call_record(call, Occasion::new(record::SETTLED, false, None), names);
     }
 
     /// What was learned of names since.
-    #[inline]
+    #[inline(always)]
     fn names(&mut self, names: &Names) {
         let log = names.log();
         if log.len() > self.names_bytes {
@@ -172,46 +188,38 @@ impl Writer {
         let at_once = event.time_ns == self.last.transport_ns;
         let head = record::TRANSPORT | number << 3 | u8::from(same) << 7;
         let low = u8::from(event.from_low);
-        self.out
-            .extend([head, ways | low << 2 | u8::from(at_once) << 3]);
+        let out = &mut self.out;
+        out.extend([head, ways | low << 2 | u8::from(at_once) << 3]);
         if !same {
-            put(&mut self.out, event.connection.into());
+            put(out, event.connection.into());
             self.last.connection = event.connection;
         }
         if !at_once {
-            let since_ns = event.time_ns.wrapping_sub(self.last.transport_ns);
-            put_signed(&mut self.out, since_ns);
+            put_signed(out, event.time_ns.wrapping_sub(self.last.transport_ns));
             self.last.transport_ns = event.time_ns;
         }
-        transport::write(&mut self.out, &event.kind);
+        transport::write(out, &event.kind);
     }
 
     fn call_record(&mut self, call: &Call, occasion: Occasion, names: &Names) {
         self.define(call, names);
-        let settled = occasion.kind == record::SETTLED;
-        let mut head = occasion.kind;
-        head |= if occasion.again { record::AGAIN } else { 0 };
-        head |= occasion.time_ns.map_or(0, |_| record::OTHER_TIME);
-        let place = match settled {
-            true => self.places.remove(&call.number),
-            false => self.places.get(&call.number).copied(),
-        };
-        match place {
-            Some(place) => {
-                let Some(known) = self.calls.get_mut(place as usize) else {
-                    return;
-                };
-                head |= ids(call, known);
-                self.out.push(head);
-                put(&mut self.out, place.into());
-                put_ids(&mut self.out, call, head);
-                call::write(&mut self.out, call, known);
-                match settled {
-                    true => self.free.push(place),
-                    false => *known = *call,
+        let settled = occasion.head & record::KIND == record::SETTLED;
+        match self.calls.get(call.number) {
+            Some(known) => {
+                let head = occasion.head | ids(call, known);
+                let out = &mut self.out;
+                out.push(head);
+                let distance = self.last.number.wrapping_sub(call.number);
+                put_signed(out, distance.cast_signed());
+                put_ids(out, call, head);
+                if call::write(out, call, known) != 0 || head & record::IDS != 0 {
+                    *known = *call;
                 }
             }
-            None => self.new_call(call, head | record::NEW, settled),
+            None => self.new_call(call, occasion.head | record::NEW, settled),
+        }
+        if settled {
+            self.calls.leave(call.number);
         }
         if let Some(time_ns) = occasion.time_ns {
             put_signed(&mut self.out, time_ns.wrapping_sub(call.call_first.time_ns));
@@ -221,13 +229,13 @@ impl Writer {
     fn new_call(&mut self, call: &Call, head: u8, settled: bool) {
         let pair = self.pair(call);
         let known = &mut self.pairs[pair];
-        let template = call::template(&known.last, call.number, call.call_first);
-        let head = head | ids(call, &template);
+        let first = call.call_first;
+        let taken = known.like.call(&known.ends, call.number, first);
+        let head = head | ids(call, &taken);
         let (last, out) = (&mut self.last, &mut self.out);
         out.push(head);
         put(out, pair as u64);
         put_signed(out, call.number.wrapping_sub(last.number).cast_signed());
-        let first = call.call_first;
         put_signed(out, first.frame.wrapping_sub(last.frame).cast_signed());
         put_signed(out, first.time_ns.wrapping_sub(last.time_ns));
         *last = Last {
@@ -237,71 +245,66 @@ impl Writer {
             ..*last
         };
         put_ids(out, call, head);
-        call::write(out, call, &template);
-        known.last = *call;
-        if settled {
-            return;
-        }
-        let place = match self.free.pop() {
-            Some(place) => place,
-            None => {
-                self.calls.push(*call);
-                self.calls.len() as u32 - 1
+        call::write(out, call, &taken);
+        known.like = Like::of(call);
+        if !settled {
+            match self.calls.enter(call.number) {
+                Some(place) => *place = *call,
+                None => self.full = true,
             }
-        };
-        self.calls[place as usize] = *call;
-        self.places.insert(call.number, place);
+        }
     }
 
     /// Its number; it is written if it is new.
-    #[inline]
+    #[inline(always)]
     fn pair(&mut self, call: &Call) -> usize {
-        let ends = (call.connection, call.client, call.server);
-        let last = self.pairs.get(self.last_pair);
-        if last.is_none_or(|pair| pair.ends != ends) {
-            self.last_pair = self.find_pair(call, ends);
+        let last = self.pairs.get(self.last_pair).map(|pair| &pair.ends);
+        let same = |ends: &Ends| (ends.connection, ends.client) == (call.connection, call.client);
+        if !last.is_some_and(same) {
+            self.last_pair = self.find_pair(call);
         }
         self.last_pair
     }
 
-    fn find_pair(&mut self, call: &Call, ends: (u32, Endpoint, Endpoint)) -> usize {
-        let (connection, client, server) = ends;
-        let number = *self
-            .by_ends
-            .entry((connection, client))
-            .or_insert(self.pairs.len() as u32) as usize;
-        if number < self.pairs.len() {
-            return number;
+    fn find_pair(&mut self, call: &Call) -> usize {
+        let key = (call.connection, call.client);
+        let new = self.pairs.len() as u32;
+        let number = *self.by_ends.entry(key).or_insert(new);
+        if number == new {
+            self.new_pair(Ends {
+                connection: call.connection,
+                client: call.client,
+                server: call.server,
+                transport: call.transport,
+            });
         }
+        number as usize
+    }
+
+    #[cold]
+    fn new_pair(&mut self, ends: Ends) {
         self.full |= self.pairs.len() >= MAX_PAIRS;
-        let last = Call {
-            client,
-            server,
-            connection,
-            transport: call.transport,
-            ..Call::default()
-        };
-        self.pairs.push(Pair { ends, last });
-        let udp = u8::from(call.transport == Transport::Udp) << 3;
+        let udp = u8::from(ends.transport == Transport::Udp) << 3;
         self.out.push(record::PAIR | udp);
-        put(&mut self.out, connection.into());
-        transport::put_end(&mut self.out, &client);
-        transport::put_end(&mut self.out, &server);
-        number
+        put(&mut self.out, ends.connection.into());
+        transport::put_end(&mut self.out, &ends.client);
+        transport::put_end(&mut self.out, &ends.server);
+        let like = Like::default();
+        self.pairs.push(Pair { ends, like });
     }
 
     /// Writes down what the call's numbers mean, where that was not done yet.
-    #[inline]
+    #[inline(always)]
     fn define(&mut self, call: &Call, names: &Names) {
         if let Some(list) = call.operations
-            && self.lists.insert(list)
+            && self.lists.is_new(list.0)
         {
             self.out.push(record::LIST);
             put(&mut self.out, list.0.into());
             put_bytes(&mut self.out, names.codes_of(list));
         }
         if let Some(file) = call.file
-            && self.files.insert(file)
+            && self.files.is_new(file.0)
             && !names.is_defined(file)
         {
             let mut definition = Vec::new();
@@ -313,11 +316,13 @@ impl Writer {
 }
 
 /// Which of the call's numbers are others.
+#[inline(always)]
 fn ids(call: &Call, known: &Call) -> u8 {
     let file = u8::from(call.file != known.file) * record::FILE;
     file | u8::from(call.operations != known.operations) * record::OPERATIONS
 }
 
+#[inline(always)]
 fn put_ids(out: &mut Vec<u8>, call: &Call, head: u8) {
     if head & record::FILE != 0 {
         put(out, call.file.map_or(0, |file| u64::from(file.0) + 1));

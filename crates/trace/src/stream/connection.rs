@@ -14,6 +14,7 @@ use super::flight::tell;
 use super::framing::Role;
 use super::likeness::Began;
 use super::out_of_order::OutOfOrder;
+use super::sender::Sender;
 use super::shared::{Scene, Shared};
 use super::table::Side;
 use crate::block::{ACK, Endpoint, FIN, RST, SYN, Sack, Segment};
@@ -55,6 +56,8 @@ pub(super) struct Connection {
     pub(super) within: bool,
     /// Sequence number of the SYN that it began with.
     pub(super) begun_by: Option<u32>,
+    /// The lower one of its two endpoints.
+    pub(super) low: Side,
 }
 
 impl Connection {
@@ -144,7 +147,7 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        let from_client = self.sent_by_client(side);
+        let sender = self.sender(side);
         let (ours, theirs) = pick(&mut self.sides, side);
         let mut scene = Scene {
             connection: self.number,
@@ -155,20 +158,19 @@ impl Connection {
             sink,
         };
         if let Some(kind) = ours.window.turns(segment) {
-            tell(&mut scene, segment.time_ns, from_client, kind);
+            tell(&mut scene, segment.time_ns, sender, kind);
         }
         if let Some(sack) = segment.sack {
             if sack == Sack::Missing {
                 theirs.asked_again_ns = Some(segment.time_ns);
             }
             let kind = TransportKind::Selective(sack);
-            tell(&mut scene, segment.time_ns, from_client, kind);
+            tell(&mut scene, segment.time_ns, sender, kind);
         }
         let window = ours.window.bytes(segment, &theirs.window);
-        theirs.acknowledge(segment, window, from_client, &mut scene);
+        theirs.acknowledge(segment, window, sender, &mut scene);
         if theirs.has_hole() {
-            let from_client = from_client.map(|client| !client);
-            theirs.settle(segment.time_ns, 0, from_client, &mut scene);
+            theirs.settle(segment.time_ns, 0, sender.other(), &mut scene);
         }
     }
 
@@ -185,10 +187,9 @@ impl Connection {
         if ours.closed && !ours.is_near(segment.sequence) {
             self.reuse(segment, side, shared, sink);
         }
-        let from_client = if sink.wants_transport() {
-            self.sent_by_client(side)
-        } else {
-            None
+        let sender = match sink.wants_transport() {
+            true => self.sender(side),
+            false => Sender::default(),
         };
         let (ours, theirs) = pick(&mut self.sides, side);
         let mut scene = Scene {
@@ -199,7 +200,7 @@ impl Connection {
             shared,
             sink,
         };
-        ours.data(segment, payload, from_client, &mut scene);
+        ours.data(segment, payload, sender, &mut scene);
         if self.protocol != Protocol::Rpc || ours.framer.found_tls {
             self.decide(segment, scene.shared);
         }
@@ -309,8 +310,8 @@ impl Connection {
             shared,
             sink,
         };
-        let from_client = self.sent_by_client(side);
-        tell(&mut scene, segment.time_ns, from_client, kind(ends));
+        let sender = self.sender(side);
+        tell(&mut scene, segment.time_ns, sender, kind(ends));
     }
 
     pub(super) fn open<S: Sink>(
@@ -323,7 +324,8 @@ impl Connection {
         let (ours, theirs) = pick(&mut self.sides, side);
         let again = ours.syn == Some(segment.sequence);
         let first_of_two = segment.flags & ACK == 0;
-        if self.within && ours.syn.is_none() && theirs.syn.is_none() {
+        let unopened = ours.syn.is_none();
+        if self.within && unopened && theirs.syn.is_none() {
             // What was seen of it before is known to those alone who read that.
             if first_of_two && theirs.saw_data() {
                 shared.opened_again(segment);
@@ -332,6 +334,9 @@ impl Connection {
             } else {
                 return self.begin_anew(segment, side, shared, sink);
             }
+        } else if unopened && ours.started && sink.wants_transport() {
+            // It may have opened before reading began.
+            shared.reach_back(0);
         }
         let other = !ours.continues(segment.sequence) || first_of_two && theirs.saw_data();
         if other && !again {
@@ -375,7 +380,10 @@ impl Connection {
     fn reuse<S: Sink>(&mut self, segment: &Segment, side: Side, shared: &mut Shared, sink: &mut S) {
         shared.anomalies.count(Anomaly::PortReused);
         let began = self.began();
-        let next = Connection::new(shared.number(), segment);
+        let next = Connection {
+            low: self.low,
+            ..Connection::new(shared.number(), segment)
+        };
         let old = std::mem::replace(self, next);
         self.within = false;
         self.earlier = Some(Box::new(began));
@@ -391,20 +399,15 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        let from_client = self.sent_by_client(side);
+        let sender = self.sender(side);
         let calls_known = self.sides.iter().any(|side| side.role() != Role::Unknown);
         let [source, destination] = ends;
         let (ours, theirs) = pick(&mut self.sides, side);
         let flows = [
-            (ours, source, destination, from_client),
-            (
-                theirs,
-                destination,
-                source,
-                from_client.map(|client| !client),
-            ),
+            (ours, source, destination, sender),
+            (theirs, destination, source, sender.other()),
         ];
-        for (direction, from, to, from_client) in flows {
+        for (direction, from, to, sender) in flows {
             let mut scene = Scene {
                 connection: self.number,
                 from: &from,
@@ -413,7 +416,7 @@ impl Connection {
                 shared: &mut *shared,
                 sink: &mut *sink,
             };
-            direction.flush(from_client, self.last_ns, &mut scene);
+            direction.flush(sender, self.last_ns, &mut scene);
         }
     }
 
@@ -461,22 +464,6 @@ impl Connection {
     #[inline(always)]
     pub(super) fn is_settled_rpc(&self) -> bool {
         self.protocol == Protocol::Rpc && self.waiting.is_none()
-    }
-
-    /// Whether this side sends the calls of forward programs.
-    #[inline(always)]
-    pub(super) fn sent_by_client(&self, side: Side) -> Option<bool> {
-        let [one, other] = &self.sides;
-        let (ours, theirs) = if side == 0 {
-            (one, other)
-        } else {
-            (other, one)
-        };
-        match (ours.role(), theirs.role()) {
-            (Role::Client, _) | (_, Role::Server) => Some(true),
-            (Role::Server, _) | (_, Role::Client) => Some(false),
-            _ => None,
-        }
     }
 }
 

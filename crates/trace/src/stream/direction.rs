@@ -14,6 +14,7 @@ use super::anomaly::Anomaly;
 use super::flight::{Flight, Window, tell};
 use super::framing::{Framer, Role};
 use super::held::{Held, Piece};
+use super::sender::Sender;
 use super::shared::{Scene, Shared};
 use crate::block::{SYN, Segment};
 use crate::call::Stamp;
@@ -80,7 +81,10 @@ pub(super) struct Direction {
     pub(super) first: Option<u32>,
     /// Furthest acknowledgement of the other side before any payload.
     pub(super) early_acknowledgement: Option<u32>,
-    /// Bytes from before the first ones came later, or it began twice.
+    /// The same while it had not closed, if transport events are wanted.
+    pub(super) early_open: Option<u32>,
+    /// Bytes from before the first ones came later, or it began twice; or a transport event that
+    /// depends on what was acknowledged before.
     pub(super) looked_back: bool,
 }
 
@@ -166,23 +170,34 @@ impl Direction {
         &mut self,
         segment: &Segment,
         window: (u64, bool),
-        from_client: Option<bool>,
+        sender: Sender,
         scene: &mut Scene<'_, S>,
     ) {
+        let open = !self.started && !self.closed;
+        let all_before = self.acknowledged == self.next;
         let more = self.acknowledged_up_to(segment.acknowledgement);
-        if let Some((position, before)) = more
-            && scene.sink.wants_transport()
-        {
+        if !scene.sink.wants_transport() {
+            return;
+        }
+        if open {
+            self.early_open = self.early_acknowledgement;
+        }
+        if let Some((position, before)) = more {
             let round_trip_ns = self
                 .flight
                 .acknowledge(position, segment.time_ns, scene.shared);
-            if before || round_trip_ns.is_some() {
+            // Whether it is news that all was acknowledged in front of the first byte seen.
+            let unknown = !before && round_trip_ns.is_none() && position != self.origin;
+            self.looked_back |= unknown;
+            // A FIN takes one number, and is no byte.
+            let of_fin = self.closed && all_before && position == self.next + 1;
+            if round_trip_ns.is_some() || before && !of_fin {
                 let kind = TransportKind::Acknowledged {
                     round_trip_ns,
                     window_bytes: window.0,
                     window_known: window.1,
                 };
-                tell(scene, segment.time_ns, from_client, kind);
+                tell(scene, segment.time_ns, sender, kind);
             }
         }
     }
@@ -199,7 +214,7 @@ impl Direction {
         &mut self,
         segment: &Segment,
         payload: &[u8],
-        from_client: Option<bool>,
+        sender: Sender,
         scene: &mut Scene<'_, S>,
     ) {
         // A SYN takes one number.
@@ -227,10 +242,10 @@ impl Direction {
         };
         if start == self.next && self.held.is_none() {
             self.remember(segment);
-            self.sent(&piece, from_client, scene);
+            self.sent(&piece, sender, scene);
             self.pass(&piece, scene);
         } else {
-            self.odd(segment, &piece, from_client, scene);
+            self.odd(segment, &piece, sender, scene);
         }
     }
 
@@ -273,15 +288,12 @@ impl Direction {
 
     /// New bytes were sent.
     #[inline(always)]
-    fn sent<S: Sink>(
-        &mut self,
-        piece: &Piece<'_>,
-        from_client: Option<bool>,
-        scene: &mut Scene<'_, S>,
-    ) {
+    fn sent<S: Sink>(&mut self, piece: &Piece<'_>, sender: Sender, scene: &mut Scene<'_, S>) {
         if scene.sink.wants_transport() {
             let (start, end, time_ns) = (piece.start, piece.end, piece.stamp.time_ns);
             self.flight.send(start, end, time_ns, scene.shared);
+            let unknown = self.acknowledged == 0 && start != self.origin;
+            self.looked_back |= unknown;
             let from = match self.acknowledged {
                 0 => piece.start,
                 position => position.min(end),
@@ -290,7 +302,7 @@ impl Direction {
                 bytes: (piece.end - piece.start) as u32,
                 in_flight_bytes: self.highest.max(end) - from,
             };
-            tell(scene, time_ns, from_client, kind);
+            tell(scene, time_ns, sender, kind);
         }
         self.highest = self.highest.max(piece.end);
     }
@@ -302,7 +314,7 @@ impl Direction {
         &mut self,
         segment: &Segment,
         piece: &Piece<'_>,
-        from_client: Option<bool>,
+        sender: Sender,
         scene: &mut Scene<'_, S>,
     ) {
         let keep_alive = piece.end - piece.start <= 1 && piece.start + 1 == self.next;
@@ -318,27 +330,27 @@ impl Direction {
             return;
         }
         if piece.end <= self.next {
-            return self.old(piece, from_client, scene);
+            return self.old(piece, sender, scene);
         }
         self.remember(segment);
         let highest = self.highest;
         if piece.end > highest {
-            self.sent(piece, from_client, scene);
+            self.sent(piece, sender, scene);
         }
         if self.held.is_none() && piece.start <= self.next {
             // Its front came before.
-            self.again(piece, Again::Unacknowledged, from_client, scene);
+            self.again(piece, Again::Unacknowledged, sender, scene);
             let piece = piece.part(self.next, piece.end);
             return self.pass(&piece, scene);
         }
         let behind = self.held.as_ref().and_then(|held| held.front_packet());
-        let fresh = self.hold(piece, from_client, scene);
+        let fresh = self.hold(piece, sender, scene);
         if piece.end <= highest {
             match behind {
                 Some(behind) if fresh && is_reordered(piece, behind) => {
                     scene.shared.anomalies.count(Anomaly::TcpOutOfOrder);
                     let time_ns = piece.stamp.time_ns;
-                    tell(scene, time_ns, from_client, TransportKind::OutOfOrder);
+                    tell(scene, time_ns, sender, TransportKind::OutOfOrder);
                 }
                 _ => {
                     let of = if fresh {
@@ -346,23 +358,18 @@ impl Direction {
                     } else {
                         Again::Unacknowledged
                     };
-                    self.again(piece, of, from_client, scene);
+                    self.again(piece, of, sender, scene);
                 }
             }
         }
-        self.settle(piece.stamp.time_ns, 0, from_client, scene);
+        self.settle(piece.stamp.time_ns, 0, sender, scene);
     }
 
     /// All of a segment's bytes lie in front of the next byte expected.
-    fn old<S: Sink>(
-        &mut self,
-        piece: &Piece<'_>,
-        from_client: Option<bool>,
-        scene: &mut Scene<'_, S>,
-    ) {
+    fn old<S: Sink>(&mut self, piece: &Piece<'_>, sender: Sender, scene: &mut Scene<'_, S>) {
         if self.jumped(piece) {
             scene.shared.anomalies.count(Anomaly::SequenceJump);
-            self.flush(from_client, piece.stamp.time_ns, scene);
+            self.flush(sender, piece.stamp.time_ns, scene);
             self.start(piece.start as u32, false);
             let piece = Piece {
                 start: self.next,
@@ -381,7 +388,7 @@ impl Direction {
                 true => Again::Acknowledged,
                 false => Again::Unacknowledged,
             };
-            self.again(piece, of, from_client, scene);
+            self.again(piece, of, sender, scene);
         }
     }
 
@@ -390,7 +397,7 @@ impl Direction {
         &mut self,
         piece: &Piece<'_>,
         of: Again,
-        from_client: Option<bool>,
+        sender: Sender,
         scene: &mut Scene<'_, S>,
     ) {
         scene.shared.anomalies.count(Anomaly::TcpRetransmission);
@@ -398,7 +405,7 @@ impl Direction {
             self.flight.send_again(piece.start, piece.end);
             let bytes = (piece.end - piece.start) as u32;
             let kind = TransportKind::Retransmitted { bytes, of };
-            tell(scene, piece.stamp.time_ns, from_client, kind);
+            tell(scene, piece.stamp.time_ns, sender, kind);
         }
     }
 

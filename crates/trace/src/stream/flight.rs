@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 
 use super::Sink;
+use super::sender::Sender;
 use super::shared::{Scene, Shared};
 use crate::block::{ACK, FIN, NO_SCALE, RST, SYN, Segment};
 use crate::event::{TransportEvent, TransportKind};
@@ -84,6 +85,22 @@ impl Flight {
         Some(time_ns - newest.time_ns)
     }
 
+    /// How many are awaited.
+    pub(super) fn segments(&self) -> usize {
+        self.awaited.len()
+    }
+
+    /// Whether the same segments are awaited as in `other`; positions count from these.
+    pub(super) fn is_like(&self, other: &Self, from: u64, other_from: u64) -> bool {
+        let place = |it: &Sent, from: u64| {
+            let [start, end] = [it.start, it.end].map(|at| at.wrapping_sub(from));
+            (start, end, it.time_ns, it.again)
+        };
+        let mut both = self.awaited.iter().zip(&other.awaited);
+        self.awaited.len() == other.awaited.len()
+            && both.all(|(ours, theirs)| place(ours, from) == place(theirs, other_from))
+    }
+
     /// Gives its room back.
     pub(super) fn clear(&mut self, shared: &mut Shared) {
         shared.release_flights(self.awaited.len());
@@ -100,16 +117,27 @@ impl Window {
     /// The window offered, and whether its scale is known; `other` is the opposite side.
     pub(super) fn bytes(&self, segment: &Segment, other: &Window) -> (u64, bool) {
         let raw = u64::from(segment.window);
-        let Some((scale, answers)) = self.syn else {
-            return (raw, false);
-        };
+        match self.scale(other) {
+            Some((shift, known)) => (raw << shift, known),
+            None => (raw, false),
+        }
+    }
+
+    /// Shift of the window, and whether it is sure, if this side's SYN was seen.
+    pub(super) fn scale(&self, other: &Window) -> Option<(u8, bool)> {
+        let (scale, answers) = self.syn?;
         // Both sides have to offer scaling; a SYN that answers offers it only if the other did.
         let refused = matches!(other.syn, Some((NO_SCALE, _)));
         if scale == NO_SCALE || refused {
-            return (raw, true);
+            return Some((0, true));
         }
         let known = answers || other.syn.is_some();
-        (raw << scale.min(MAX_SCALE), known)
+        Some((scale.min(MAX_SCALE), known))
+    }
+
+    /// Whether it is shut.
+    pub(super) fn is_zero(&self) -> bool {
+        self.zero
     }
 
     /// Whether the window falls to zero with this segment, or opens again.
@@ -130,15 +158,15 @@ impl Window {
 pub(super) fn tell<S: Sink>(
     scene: &mut Scene<'_, S>,
     time_ns: i64,
-    from_client: Option<bool>,
+    sender: Sender,
     kind: TransportKind,
 ) {
     if scene.sink.wants_transport() {
         scene.sink.transport(&TransportEvent {
             time_ns,
-            from_low: false,
             connection: scene.connection,
-            from_client,
+            from_client: sender.client,
+            from_low: sender.low,
             kind,
         });
     }

@@ -20,6 +20,7 @@ use super::flight::tell;
 use super::plausibility::{MIN_HEAD_BYTES, Plausible, Trust, plausible};
 use super::record::{Fill, Kept};
 use super::search::{CARRY_BYTES, Carry};
+use super::sender::Sender;
 use super::shared::{Scene, Shared};
 use super::{Front, HEAD_BYTES, Keep, Message, Sink, TAIL_BYTES};
 use crate::block::Transport;
@@ -424,7 +425,11 @@ fn is_unexpected<S: Sink>(head: &[u8], scene: &Scene<'_, S>) -> bool {
 #[cold]
 fn tell_cut<S: Sink>(time_ns: i64, scene: &mut Scene<'_, S>) {
     let ends = [*scene.from, *scene.to];
-    tell(scene, time_ns, None, TransportKind::FrontCut { ends });
+    let sender = Sender {
+        client: None,
+        low: scene.from <= scene.to,
+    };
+    tell(scene, time_ns, sender, TransportKind::FrontCut { ends });
 }
 
 /// Who sends calls like this message in this direction.

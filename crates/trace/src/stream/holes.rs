@@ -10,6 +10,7 @@ use super::anomaly::Anomaly;
 use super::direction::Direction;
 use super::flight::tell;
 use super::held::Piece;
+use super::sender::Sender;
 use super::shared::Scene;
 use crate::event::TransportKind;
 use crate::limits::{HOLE_WAIT_NS, MAX_HELD_BYTES};
@@ -22,7 +23,7 @@ impl Direction {
     pub(super) fn hold<S: Sink>(
         &mut self,
         piece: &Piece<'_>,
-        from_client: Option<bool>,
+        sender: Sender,
         scene: &mut Scene<'_, S>,
     ) -> bool {
         let time_ns = piece.stamp.time_ns;
@@ -47,12 +48,12 @@ impl Direction {
             scene.shared.anomalies.count(Anomaly::HeldBound);
             match held.front() {
                 Some(front) if front <= piece.start => {
-                    self.give_up(from_client, time_ns, scene);
+                    self.give_up(sender, time_ns, scene);
                 }
                 front => {
                     // It lies in front of all that waits: the hole ends with it.
                     if piece.start > self.next {
-                        self.lose(piece.start, from_client, time_ns, scene);
+                        self.lose(piece.start, sender, time_ns, scene);
                     }
                     self.pass(&piece.part(piece.start, front.unwrap_or(piece.end)), scene);
                     passed = true;
@@ -70,7 +71,7 @@ impl Direction {
         &mut self,
         time_ns: i64,
         acknowledged: u64,
-        from_client: Option<bool>,
+        sender: Sender,
         scene: &mut Scene<'_, S>,
     ) {
         loop {
@@ -82,7 +83,7 @@ impl Direction {
             if acknowledged < front && waited_ns <= HOLE_WAIT_NS {
                 return;
             }
-            self.give_up(from_client, time_ns, scene);
+            self.give_up(sender, time_ns, scene);
         }
     }
 
@@ -115,50 +116,39 @@ impl Direction {
     }
 
     /// What lies in front of the first held piece never came.
-    fn give_up<S: Sink>(
-        &mut self,
-        from_client: Option<bool>,
-        time_ns: i64,
-        scene: &mut Scene<'_, S>,
-    ) {
+    fn give_up<S: Sink>(&mut self, sender: Sender, time_ns: i64, scene: &mut Scene<'_, S>) {
         if let Some(front) = self.held.as_ref().and_then(|held| held.front())
             && front > self.next
         {
-            self.lose(front, from_client, time_ns, scene);
+            self.lose(front, sender, time_ns, scene);
         }
     }
 
-    fn lose<S: Sink>(
-        &mut self,
-        end: u64,
-        from_client: Option<bool>,
-        time_ns: i64,
-        scene: &mut Scene<'_, S>,
-    ) {
+    fn lose<S: Sink>(&mut self, end: u64, sender: Sender, time_ns: i64, scene: &mut Scene<'_, S>) {
         let bytes = end - self.next;
         self.lost.bytes += bytes;
         self.lost.gaps += 1;
         self.given_up = (self.next, end);
         self.next = end;
-        tell(scene, time_ns, from_client, TransportKind::Lost { bytes });
+        tell(scene, time_ns, sender, TransportKind::Lost { bytes });
         self.framer.gap(bytes, None, scene);
     }
 
     /// The direction ends: nothing is waited for any longer.
     pub(super) fn flush<S: Sink>(
         &mut self,
-        from_client: Option<bool>,
+        sender: Sender,
         time_ns: i64,
         scene: &mut Scene<'_, S>,
     ) {
         while self.held.is_some() {
-            self.give_up(from_client, time_ns, scene);
+            self.give_up(sender, time_ns, scene);
             self.advance(time_ns, scene);
         }
         // Acknowledged but never seen; a FIN takes one number.
         let unseen = self.acknowledged.saturating_sub(self.next);
         if self.started && unseen > 1 && unseen <= MAX_UNSEEN_TAIL_BYTES {
-            self.lose(self.acknowledged, from_client, time_ns, scene);
+            self.lose(self.acknowledged, sender, time_ns, scene);
         }
         self.framer.drop_carry(scene);
         self.framer.abandon(scene);

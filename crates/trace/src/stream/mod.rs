@@ -29,6 +29,7 @@
 mod anomaly;
 mod connection;
 mod direction;
+mod facts;
 mod fast_path;
 mod flight;
 mod framing;
@@ -39,6 +40,7 @@ mod out_of_order;
 mod plausibility;
 mod record;
 mod search;
+mod sender;
 mod shared;
 mod table;
 mod udp;
@@ -47,11 +49,12 @@ mod udp;
 mod tests;
 
 pub use anomaly::{Anomaly, Counters};
-pub use likeness::{Began, Ends, Facts, Idle, Paired, Rest};
+pub use facts::Facts;
+pub use likeness::{Began, Ends, Idle, Paired, Rest};
 
 use self::connection::Connection;
 use self::shared::Shared;
-use self::table::Table;
+use self::table::{Side, Table};
 use self::udp::Udp;
 use crate::block::{Endpoint, Segment, Transport};
 use crate::call::Stamp;
@@ -199,7 +202,8 @@ impl Streams {
     #[cold]
     #[inline(never)]
     fn connect<S: Sink>(&mut self, segment: &Segment, sink: &mut S) -> usize {
-        let connection = Connection::new(self.shared.number(), segment);
+        let mut connection = Connection::new(self.shared.number(), segment);
+        connection.low = Side::from(segment.source > segment.destination);
         let ends = [segment.source, segment.destination];
         let (slot, gone) = self.connections.insert(ends, connection);
         if let Some((ends, gone)) = gone {
@@ -211,8 +215,18 @@ impl Streams {
 
     /// The capture ended: what is under way is handed on as far as it goes.
     pub fn finish<S: Sink>(&mut self, sink: &mut S) {
-        for (ends, connection) in self.connections.drain() {
-            connection.retire(ends, 0, &mut self.shared, sink);
+        let mut all: Vec<_> = self.connections.drain().collect();
+        let transport = sink.wants_transport();
+        if transport {
+            // Which one, or which side, was seen first depends on where reading began.
+            all.sort_by_key(|([one, other], _)| (*one.min(other), *one.max(other)));
+        }
+        for ([one, other], connection) in all {
+            let (ends, side) = match transport && connection.low == 1 {
+                true => ([other, one], 1),
+                false => ([one, other], 0),
+            };
+            connection.retire(ends, side, &mut self.shared, sink);
         }
     }
 

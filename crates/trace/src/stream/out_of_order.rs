@@ -190,7 +190,7 @@ impl Connection {
             (1 - side, segment.destination, segment.source, Some(segment)),
         ];
         for (side, from, to, by) in ends {
-            let from_client = self.sent_by_client(side);
+            let sender = self.sender(side);
             let (ours, theirs) = pick(&mut self.sides, side);
             let mut scene = Scene {
                 connection: self.number,
@@ -202,7 +202,7 @@ impl Connection {
             };
             let acknowledged = ours.acknowledged_with(by);
             if ours.misses(acknowledged) {
-                ours.settle(segment.time_ns, acknowledged, from_client, &mut scene);
+                ours.settle(segment.time_ns, acknowledged, sender, &mut scene);
             }
         }
     }

@@ -335,7 +335,7 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
         numbered,
         before: beside.before,
         calls,
-        facts: walk.pass.streams().facts().collect(),
+        facts: paired.facts,
         rest: (paired.rest.into_iter())
             .map(|(ends, rest)| (Known::of(ends), rest))
             .collect(),

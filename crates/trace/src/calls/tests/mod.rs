@@ -4,6 +4,7 @@
 
 mod limits;
 mod matching;
+mod names_log;
 mod naming;
 
 use super::{Calls, Output};

@@ -223,9 +223,9 @@ mod tests {
     fn event(time_ns: i64, client: bool, kind: TransportKind) -> TransportEvent {
         TransportEvent {
             time_ns,
-            from_low: false,
             connection: 1,
             from_client: Some(client),
+            from_low: client,
             kind,
         }
     }

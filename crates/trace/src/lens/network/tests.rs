@@ -172,9 +172,9 @@ fn connections_without_end_stay_bounded() {
     for connection in 0..100_000 {
         let event = TransportEvent {
             time_ns: i64::from(connection),
-            from_low: false,
             connection,
             from_client: Some(true),
+            from_low: true,
             kind: DATA,
         };
         lens.transport(&event);

@@ -124,9 +124,9 @@ impl Capture {
             time_ns,
             Happening::Transport(TransportEvent {
                 time_ns: START_NS + time_ns,
-                from_low: false,
                 connection,
                 from_client: Some(from_client),
+                from_low: from_client,
                 kind,
             }),
         ));

@@ -5,5 +5,7 @@ mod connections;
 mod cuts;
 mod kit;
 mod losses;
+mod parted;
 mod splits;
+mod traffic;
 mod udp;

@@ -1,0 +1,274 @@
+//! Who began to read at a cut tells, from where both agree on, the transport events that who read
+//! all tells: or it is known that something looked back.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::kit::{Got, Recorder};
+use super::traffic::{Packet, traffic};
+use crate::block::{Block, Transport};
+use crate::event::TransportEvent;
+use crate::source::{Input, Reader};
+use crate::stream::{Ends, Facts, Paired, Rest, Streams};
+
+/// A reader and what it tells.
+#[derive(Debug, Default)]
+struct Reading {
+    streams: Streams,
+    sink: Recorder,
+}
+
+impl Reading {
+    fn new(awaited: &HashSet<u32>, transport: bool) -> Self {
+        let mut reading = Reading::default();
+        reading.sink.transport = transport;
+        reading.sink.ends = true;
+        reading.sink.awaited = awaited.clone();
+        reading
+    }
+
+    fn read(&mut self, packets: &[Packet]) {
+        for (segment, payload) in packets {
+            self.streams.segment(segment, payload, &mut self.sink);
+        }
+    }
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    /// They never agreed.
+    Open,
+    /// Something depends on what came before.
+    LookedBack,
+    /// Something that came back does.
+    CameBack,
+    /// All events are the same, and nothing came back.
+    Same,
+    /// All events are the same, and so are those of connections that came back.
+    SameAndCameBack,
+}
+
+/// What the later reader's connections are to the first one.
+struct Numbers {
+    known: HashMap<u32, u32>,
+    numbered: [u32; 2],
+    went_on: Vec<u32>,
+}
+
+impl Numbers {
+    fn of(&self, number: u32) -> u32 {
+        self.known.get(&number).copied().unwrap_or_else(|| {
+            let less = self.went_on.iter().filter(|it| **it < number).count() as u32;
+            self.numbered[0] + number - self.numbered[1] - less
+        })
+    }
+}
+
+/// What connections that came back are, if they go on as if known.
+fn come_back(later: &Streams, seen: &HashSet<Ends>, paired: &Paired) -> Option<Vec<(u32, u32)>> {
+    let rest: HashMap<Ends, Rest> = paired.rest.iter().cloned().collect();
+    let mut went_on = Vec::new();
+    for (ends, began) in later.began() {
+        let Some(rest) = rest.get(&ends).filter(|_| !seen.contains(&ends)) else {
+            continue;
+        };
+        if began.continues(rest)? == 0 {
+            let mut idle = rest.idle.clone()?;
+            went_on.push((began.number, *idle.number_mut()));
+        }
+    }
+    Some(went_on)
+}
+
+fn xids(packets: &[Packet]) -> HashSet<u32> {
+    let words = packets
+        .iter()
+        .flat_map(|(_, payload)| payload.get(4..8).map(|it| it.try_into().unwrap()));
+    words.map(u32::from_be_bytes).collect()
+}
+
+fn told(messages: &[Got], number: &dyn Fn(u32) -> u32) -> Vec<(u32, u32, usize, i64, i64)> {
+    let each = messages.iter().map(|it| {
+        let bytes = it.head.len();
+        (number(it.connection), it.xid, bytes, it.first.0, it.last.0)
+    });
+    each.collect()
+}
+
+/// Cuts packets somewhere: how it went, and behind how many packets both agree.
+fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
+    let mut random = fastrand::Rng::with_seed(!seed);
+    let awaited = xids(packets);
+    let at = random.usize(..packets.len());
+    let mut first = Reading::new(&awaited, transport);
+    first.read(&packets[..at]);
+    let mut later = Reading::new(&awaited, transport);
+    let mut now = at;
+    let paired = loop {
+        let more = random.usize(1..40);
+        let until = packets.len().min(now + more);
+        first.read(&packets[now..until]);
+        later.read(&packets[now..until]);
+        now = until;
+        if now == packets.len() {
+            return (Outcome::Open, now - at);
+        }
+        first.streams.checkpoint();
+        later.streams.checkpoint();
+        let now_ns = packets[now - 1].0.time_ns;
+        if let Some(paired) = first.streams.pair(&later.streams, now_ns, transport) {
+            break paired;
+        }
+    };
+    let mut ended = Reading::new(&awaited, transport);
+    ended.read(&packets[..now]);
+    let before = ended.sink.events.len();
+    ended.streams.let_go(&later.streams, &mut ended.sink);
+    assert_eq!(ended.sink.events[before..], [], "seed {seed}");
+
+    later.streams.note_horizon(0);
+    later.streams.take_reached_back();
+    later.streams.take_opened();
+    let numbered = [first.streams.numbered(), later.streams.numbered()];
+    let seen: HashSet<Ends> = later.streams.began().map(|(ends, _)| ends).collect();
+    let told_before = [&first, &later].map(|it| (it.sink.events.len(), it.sink.messages.len()));
+    first.read(&packets[now..]);
+    later.read(&packets[now..]);
+    let opened = later.streams.take_opened();
+    let syns: HashMap<_, _> = paired.rest.iter().map(|(it, rest)| (*it, rest)).collect();
+    let sent_twice = |(ends, syn): &(Ends, u32)| {
+        let known = syns.get(ends);
+        known.is_some_and(|it| it.syns.contains(syn))
+    };
+    if later.streams.take_reached_back().is_some() || opened.iter().any(sent_twice) {
+        return (Outcome::LookedBack, now - at);
+    }
+    let Some(back) = come_back(&later.streams, &seen, &paired) else {
+        return (Outcome::CameBack, now - at);
+    };
+    let mut numbers = Numbers {
+        known: paired.numbers.clone(),
+        numbered,
+        went_on: back.iter().map(|(number, _)| *number).collect(),
+    };
+    numbers.known.extend(back.iter().copied());
+    let facts: BTreeMap<u32, Facts> = paired.facts.iter().copied().collect();
+    first.streams.finish(&mut first.sink);
+    later.streams.finish(&mut later.sink);
+    let completed = later.sink.events[told_before[1].0..].iter().map(|event| {
+        let mut event = TransportEvent {
+            connection: numbers.of(event.connection),
+            ..*event
+        };
+        if let Some(facts) = facts.get(&event.connection) {
+            facts.complete(&mut event);
+        }
+        event
+    });
+    let right = &first.sink.events[told_before[0].0..];
+    for (event, right) in completed.clone().zip(right) {
+        assert_eq!(event, *right, "seed {seed}");
+    }
+    assert_eq!(completed.len(), right.len(), "seed {seed}");
+    let messages = told(&later.sink.messages[told_before[1].1..], &|it| {
+        numbers.of(it)
+    });
+    let right = told(&first.sink.messages[told_before[0].1..], &|own| own);
+    assert_eq!(messages, right, "seed {seed}");
+    let same = match back.is_empty() {
+        true => Outcome::Same,
+        false => Outcome::SameAndCameBack,
+    };
+    (same, now - at)
+}
+
+#[test]
+fn events_behind_a_cut_are_those_of_reading_in_a_row() {
+    let mut counts = BTreeMap::new();
+    for seed in 0..4000 {
+        let (outcome, _) = cut(&traffic(seed), seed, true);
+        *counts.entry(outcome).or_insert(0) += 1;
+    }
+    println!("{counts:?}");
+    let of = |outcome| counts.get(&outcome).copied().unwrap_or(0);
+    let same = of(Outcome::Same) + of(Outcome::SameAndCameBack);
+    assert!(same * 3 > 4000, "{counts:?}");
+    assert!(of(Outcome::SameAndCameBack) > 100, "{counts:?}");
+}
+
+fn captures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures");
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut found: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.to_string_lossy().ends_with(".pcap.gz"));
+    found.sort();
+    assert!(found.len() >= 8, "{found:?}");
+    found
+}
+
+/// Segments of a shared capture, drawn out in time as `tests/all/parts.rs` does; some of them lost,
+/// doubled or swapped if it is to be spoilt.
+fn drawn_out(path: PathBuf, spoil: Option<u64>) -> Vec<Packet> {
+    const LENGTH_NS: i64 = 4_000_000_000_000;
+    let mut reader = Reader::open(vec![Input::File(path)]).unwrap();
+    let mut block = Block::default();
+    let mut packets = Vec::new();
+    while reader.read(&mut block).unwrap() {
+        let segments = block
+            .segments
+            .iter()
+            .filter(|it| it.transport == Transport::Tcp);
+        packets.extend(segments.map(|it| (*it, block.payload(it).to_vec())));
+    }
+    let Some(begun_ns) = packets.iter().map(|(it, _)| it.time_ns).min() else {
+        return packets;
+    };
+    let ended_ns = packets.iter().map(|(it, _)| it.time_ns).max();
+    let factor = LENGTH_NS / (ended_ns.unwrap() - begun_ns).max(1) + 1;
+    if let Some(seed) = spoil {
+        let mut random = fastrand::Rng::with_seed(seed);
+        for at in (1..packets.len()).rev() {
+            match random.u32(..150) {
+                0 => drop(packets.remove(at)),
+                1 => packets.insert(at, packets[at].clone()),
+                2 => packets.swap(at, at - 1),
+                _ => {}
+            }
+        }
+    }
+    for (it, _) in &mut packets {
+        it.time_ns = begun_ns + (it.time_ns - begun_ns) * factor;
+        it.first_ns = it.time_ns;
+    }
+    packets
+}
+
+#[test]
+fn shared_captures_are_cut_as_well_with_transport_events_as_without() {
+    let mut agreed = [0, 0];
+    for path in captures() {
+        for spoil in [None, Some(1), Some(2)] {
+            let packets = drawn_out(path.clone(), spoil);
+            if packets.is_empty() {
+                continue;
+            }
+            let mut found = [false, true].map(|transport| {
+                let cuts = (0..12).map(|seed| cut(&packets, seed, transport));
+                cuts.collect::<Vec<_>>()
+            });
+            for (agreed, found) in agreed.iter_mut().zip(&mut found) {
+                let same = found.iter().filter(|(it, _)| *it >= Outcome::Same);
+                *agreed += same.count();
+                found.sort_by_key(|(_, packets)| *packets);
+            }
+            let name = path.file_name().unwrap().to_string_lossy();
+            println!("{name}, {} packets, spoilt {spoil:?}", packets.len());
+            for found in found {
+                println!("  {found:?}");
+            }
+        }
+    }
+    println!("{agreed:?}");
+    assert!(agreed[1] * 10 > agreed[0] * 9, "{agreed:?}");
+}
