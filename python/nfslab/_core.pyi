@@ -1660,7 +1660,7 @@ def read_part(
     lenses: list[str],
     progress: Callable[[TraceProgress], object],
     journal: str | Path | None = None,
-    followed: list[str] = [],
+    followed: list[str] = ...,
     rows: bool = False,
 ) -> bytes:
     """The table per operation of files of a capture, and these lenses, to be joined with others'.
