@@ -82,7 +82,7 @@ def test_who_is_killed_leaves_journals_until_the_next_start(files: list[Path], s
     """
     command = [sys.executable, "-c", program, str(spool), *map(str, files)]
     assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
-    assert len(list(spool.glob("*/*"))) == 2
+    assert list(spool.glob("*/*"))
     read_side_by_side(files, STALLS, 2, spool=spool)
 
 
@@ -271,4 +271,5 @@ def test_files_are_begun_while_few_journals_are_held(
     assert not followed.give_up(Stretch(3, 5))
     assert begun() == 1
     threads.waits.clear()
-    assert not followed.is_done() or begun() == 3
+    assert followed.is_done()
+    assert begun() == 3

@@ -88,8 +88,9 @@ class Followed(NothingFollows):
 
         self._lenses = [lens for lens in asked.lenses if lens not in PUT_TOGETHER]
         self._rows = asked.calls is not None
-        threads = min(workers, len(os.sched_getaffinity(0)))
-        self.lenses = Following(self._lenses, list(asked.file_classes), threads, self._rows)
+        # Each one plays all journals: fewer take less CPU, which the readers need.
+        threads = min(workers, len(os.sched_getaffinity(0))) // 2
+        self.lenses = Following(self._lenses, list(asked.file_classes), max(threads, 1), self._rows)
         self._held_most = 2 * workers + 2
         self._folder = folder
         self._names = itertools.count()
