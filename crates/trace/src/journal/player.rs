@@ -32,7 +32,7 @@ pub enum PlayError {
 impl From<ReplayError> for PlayError {
     fn from(error: ReplayError) -> Self {
         match error {
-            ReplayError::Damaged => PlayError::Damaged(Damaged),
+            ReplayError::Damaged(damaged) => PlayError::Damaged(damaged),
             ReplayError::Full => PlayError::Full,
             ReplayError::ReachedBack => PlayError::ReachedBack,
         }

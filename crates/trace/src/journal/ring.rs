@@ -2,13 +2,14 @@
 //!
 //! Numbers count up, so a call's place is its number's lowest bits. Two that are open at the same
 //! time and would have one place make the ring twice as long: its length depends on how far apart
-//! the open ones are, which the reader bounds ([`MAX_OPEN_CALLS`]).
+//! the open ones are. Readers keep some 50,000 for a while; where there are more than
+//! [`MOST_PLACES`], the files are read in a row.
 
 use crate::call::Call;
-use crate::limits::MAX_OPEN_CALLS;
 
 const LEAST_PLACES: usize = 256;
-const MOST_PLACES: usize = MAX_OPEN_CALLS.next_power_of_two();
+/// 42 MB.
+const MOST_PLACES: usize = 1 << 17;
 /// No call has this number.
 const NOBODY: u64 = u64::MAX;
 

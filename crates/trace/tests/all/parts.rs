@@ -200,9 +200,6 @@ impl Wanted {
         }
         if seed % 8 >= 4 {
             let mut all: Vec<&str> = LENSES[2..].iter().map(|(name, ..)| *name).collect();
-            if let Ok(only) = std::env::var("ONLY") {
-                all.retain(|name| only.split(',').any(|it| it == *name));
-            }
             let mut random = fastrand::Rng::with_seed(seed);
             random.shuffle(&mut all);
             // All of them, or some.
@@ -316,8 +313,14 @@ fn side_by_side(
         })
 }
 
-/// Stretches that were read again, if the parts could be joined; what they give is right then.
-fn agree(capture: &[u8], seed: u64, what: &str) -> Option<usize> {
+/// What was compared.
+struct Compared {
+    /// Stretches that were read again, if the parts could be joined; what they give is right then.
+    again: Option<usize>,
+    followed: bool,
+}
+
+fn agree(capture: &[u8], seed: u64, what: &str) -> Compared {
     let mut random = fastrand::Rng::with_seed(seed);
     let folder = tempfile::tempdir().unwrap();
     let packets = long(capture, 1_700_000_000_000_000);
@@ -330,7 +333,7 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Option<usize> {
     let wanted = Wanted::by(seed);
     let what = format!("{what}, {wanted:?}");
     let right = in_a_row(&files, &wanted);
-    match side_by_side(&files, &wanted, &mut random) {
+    let again = match side_by_side(&files, &wanted, &mut random) {
         Ok((found, again)) => {
             assert_eq!(
                 found.summary.to_string(),
@@ -352,16 +355,19 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Option<usize> {
             println!("{what}, {} files: {apart:?}", files.len());
             None
         }
-    }
+    };
+    let followed = !wanted.followed.is_empty();
+    Compared { again, followed }
 }
 
-/// Enough could be joined, some of them after reading again.
-fn enough(found: &[Option<usize>]) {
-    let (all, joined) = (found.len(), found.iter().flatten().count());
-    let again = found.iter().flatten().filter(|again| **again > 0).count();
-    println!("{joined} of {all}, {again} of them after reading again");
-    assert!(joined * 3 > all, "{joined} of {all} could be joined");
-    assert!(again > 0);
+/// Enough could be joined, of those with journals and of those without.
+fn enough(found: &[Compared]) {
+    for followed in [false, true] {
+        let some = || found.iter().filter(|it| it.followed == followed);
+        let (all, joined) = (some().count(), some().filter_map(|it| it.again).count());
+        println!("{joined} of {all}, followed: {followed}");
+        assert!(joined * 3 > all, "{joined} of {all}, followed: {followed}");
+    }
 }
 
 #[test]
@@ -403,4 +409,11 @@ fn connections_that_come_back_are_what_reading_in_a_row_makes_of_them() {
         found.push(agree(&capture, seed, &format!("pauses, seed {seed}")));
     }
     enough(&found);
+    // Some were joined after reading again.
+    assert!(
+        found
+            .iter()
+            .filter_map(|it| it.again)
+            .any(|again| again > 0)
+    );
 }
