@@ -17,6 +17,7 @@ __all__ = [
     "CatalogueLines",
     "Columns",
     "CoreError",
+    "Following",
     "Histogram",
     "KernelCalls",
     "KernelFiles",
@@ -1658,12 +1659,56 @@ def read_part(
     next: str | Path | None,
     lenses: list[str],
     progress: Callable[[TraceProgress], object],
+    journal: str | Path | None = None,
+    followed: list[str] = ...,
+    rows: bool = False,
 ) -> bytes:
     """The table per operation of files of a capture, and these lenses, to be joined with others'.
 
-    Reads the beginning of the `next` file as well. `progress` ends it by what it raises.
-    CoreError as those of `Trace`.
+    Reads the beginning of the `next` file as well. `progress` ends it by what it raises. What
+    happened is written to the `journal`, a new file, as far as the `followed` lenses, and `rows` of
+    the calls, need it: `Following` reads that. CoreError as those of `Trace`.
     """
+
+@final
+class Following:
+    """Lenses that follow a capture as a whole, and the rows of the calls, by journals of its parts.
+
+    They are shared out among at most so many `threads`. `file_classes` as of `Trace`.
+    CoreError("config"): a lens is not known, or a class's pattern is none.
+    """
+
+    def __new__(
+        cls,
+        lenses: list[str],
+        file_classes: list[tuple[str, str]],
+        threads: int,
+        rows: bool = False,
+    ) -> Following: ...
+    def follow(self, part: bytes, journal: str | Path) -> None:
+        """What one `read_part` gave, in the order of the files; the journal is removed.
+
+        CoreError, also of journals that were given before: "apart", "in_a_row" where the files have
+        to be read in a row; else as those of `Trace`.
+        """
+    def waiting(self) -> int:
+        """Journals that were not played to their end. CoreError as of `follow`."""
+    def batches(self) -> CallRows | None:
+        """The rows, once. With `rows` they have to be taken, or the threads wait."""
+    def begun(self) -> list[int]:
+        """Frames in front of each file that was given, in their order.
+
+        Of each file that a row is from, once the row is there.
+        """
+    def stop(self) -> None:
+        """End the threads; all that is asked for later is an error."""
+    def finish(
+        self, part: bytes, moved: int, inputs: list[str]
+    ) -> tuple[str, dict[str, tuple[str, bytes]]]:
+        """As `part_findings`, with the tables of these lenses; waits for the threads, once.
+
+        A signal does not end that: ask `waiting` first.
+        """
 
 def join_parts(one: bytes, next: bytes) -> bytes:
     """Two parts as one; `next` begins with the file behind the last one of the first.

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import typing_extensions
 from nfslab.captures.analysis import Asked, CaptureAnalysis, nothing, read_captures
-from nfslab.captures.declared import declared, trace_content
 from nfslab.evidence.capture.collector import LENSES
 from nfslab.evidence.capture.stored import stored_analysis
 from nfslab.storage.file_classes import read_file_classes
 from pydantic import ValidationError
 
+from tests.captures.declared import declared, trace_content
 from tests.evidence.made_captures import analysis_of, density_section, gap, make_calls
 from tests.trace.generator.files import Format, encode, write
 from tests.trace.scenes import everything

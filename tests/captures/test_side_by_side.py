@@ -1,6 +1,6 @@
-"""`--workers`: files read by a process each give what reading them in a row gives, to the byte;
-a process that is killed costs time alone; what cannot be put together is read in a row, and said:
-two files where that helps, else all.
+"""`--workers`: files read by a process each give what reading them in a row gives, to the byte:
+all tables, long columns and rows; a process that is killed costs time alone; what cannot be put
+together is read in a row, and said: two files where that helps, else all.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.captures.analysis import Asked, read_captures
+from nfslab.captures.analysis import Asked, CaptureAnalysis, read_captures
 from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 from nfslab.cluster.base import Agent
 from nfslab.cluster.here import AgentHere
 from nfslab.errors import RunFailed
+from nfslab.evidence.capture.collector import LENSES
 from nfslab.machine import children
+from nfslab.storage.file_classes import read_file_classes
 
 from tests.captures.test_part import HEADER_BYTES, records
 from tests.cli.invocation import nfslab
@@ -29,11 +31,16 @@ from tests.cluster.clusters import Cluster, patient
 from tests.stopping import stop
 
 ROOT = Path(__file__).resolve().parents[2]
+CAPTURES = sorted(Path(__file__).parent.glob("*.pcap.gz"))
+SIDE_BY_SIDE = [path for path in CAPTURES if "udp" not in path.name and "slots" not in path.name]
+"""Calls of the others wait for a reply that never comes."""
 QUICK = Asked(lenses=("operations",))
 BY_CLIENT = Asked(lenses=("operations", "clients"))
+ALL = Asked(LENSES, [("mine", "*/base/*"), *read_file_classes()])
 PAYLOAD_BYTES = 16 + 14 + 20 + 32
 """A longer record has payload of TCP."""
 CLIENTS = 16
+ETHERNET, NO_IP = 1, b"\x88\xb5"
 LENGTH_S = 4000
 """Captures are drawn out to it: a call is settled 120 s after its reply."""
 
@@ -50,6 +57,16 @@ def cut(capture: bytes, folder: Path, files: int) -> list[Path]:
         paths.append(folder / f"{number}.pcap")
         paths[-1].write_bytes(capture[:HEADER_BYTES] + b"".join(some))
     return paths
+
+
+def padded(capture: bytes, size_bytes: int = 36 << 20) -> bytes:
+    """With frames between its packets that are no IP: files have to be of some MiB."""
+    (link_type,) = struct.unpack("<I", capture[20:24])
+    assert link_type == ETHERNET
+    packets = [record for _, record in records(capture)]
+    frame = bytes(12) + NO_IP + bytes(size_bytes // len(packets))
+    head = struct.pack("<IIII", 0, 0, len(frame), len(frame))
+    return capture[:HEADER_BYTES] + b"".join(packet + head + frame for packet in packets)
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +97,14 @@ def told(text: str) -> str:
 
 def in_a_row(paths: list[Path], asked: Asked = QUICK) -> str:
     return told(json.dumps(read_captures(paths, asked).content))
+
+
+def same(found: CaptureAnalysis, paths: list[Path], asked: Asked) -> None:
+    """All that reading in a row gives, but the processors' time."""
+    alone = read_captures(paths, asked)
+    assert told(json.dumps(found.content)) == told(json.dumps(alone.content))
+    assert found.blobs == alone.blobs
+    assert found.names == alone.names
 
 
 class Watched:
@@ -130,7 +155,128 @@ def test_tables_by_client_of_two_workers_are_those_of_one(
     assert text.out == of_one.out
 
 
-@pytest.mark.parametrize("asked", [QUICK, BY_CLIENT])
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("path", SIDE_BY_SIDE, ids=lambda path: path.name.partition(".")[0])
+def test_all_tables_of_shared_captures_are_those_of_reading_in_a_row(
+    path: Path, workers: int, tmp_path: Path, watched: Watched
+) -> None:
+    """Given in another order; the last one ends within a packet."""
+    paths = cut(padded(gzip.decompress(path.read_bytes())), tmp_path, 3)[::-1]
+    paths[0].write_bytes(paths[0].read_bytes()[:-5])
+    found = read_side_by_side(paths, ALL, workers)
+    assert len(watched.started) == workers
+    same(found, paths, ALL)
+    kinds = {row["kind"] for row in found.content["anomalies"]}
+    assert {"cut_at_end", "files_reordered"} <= kinds
+
+
+@pytest.mark.parametrize("files", [2, 4])
+def test_all_tables_of_a_busy_server_are_those_of_reading_in_a_row(
+    files: int, busy: bytes, tmp_path: Path
+) -> None:
+    paths = cut(busy, tmp_path, files)
+    same(read_side_by_side(paths, ALL, 2), paths, ALL)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--quick", "--by", "client", "--by", "file"),
+        ("--quick", "--calls", "calls.parquet"),
+        ("--class", "wal=*/pg_wal/*", "--calls", "calls.parquet"),
+        ("--calls", "calls/"),
+    ],
+)
+def test_what_the_command_prints_and_writes_is_that_of_one_process(
+    arguments: tuple[str, ...],
+    compressed: bool,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    watched: Watched,
+) -> None:
+    """Named from the working folder, as a person does."""
+    paths = cut(padded(gzip.decompress(SIDE_BY_SIDE[0].read_bytes())), tmp_path, 2)
+    if compressed:
+        for path in paths:
+            path.write_bytes(gzip.compress(path.read_bytes(), 1))
+    names = [f"../{path.name}" for path in paths]
+    written: list[dict[str, bytes]] = []
+    texts = []
+    for workers in (1, 2):
+        folder = tmp_path / str(workers)
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        said = nfslab(capsys, "trace", *arguments, "--json", "--workers", workers, *names)
+        assert (said.code, said.err) == (0, "")
+        texts.append(told(said.out))
+        parts = [path for path in folder.rglob("*") if path.is_file()]
+        written.append({str(path.relative_to(folder)): path.read_bytes() for path in parts})
+    assert texts[0] == texts[1]
+    assert written[0] == written[1]
+    assert len(written[0]) == ("--calls" in arguments) + ("calls/" in arguments)
+    assert len(watched.started) == 2
+
+
+def test_the_text_the_page_and_a_comparison_are_those_of_one_process(
+    files: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    watched: Watched,
+) -> None:
+    one, two = (
+        nfslab(capsys, "trace", *more, "--by", "file", "--html", tmp_path / "page.html", *files)
+        for more in ((), ("--workers", 2))
+    )
+    assert (two.code, two.out) == (0, one.out)
+    assert len(watched.started) == 2
+    monkeypatch.chdir(files[0].parent)
+    compare = ("trace", "--compare", "--json", "*.pcap", "[01].pcap")
+    found = [json.loads(nfslab(capsys, *compare, "--workers", n).out) for n in (1, 2)]
+    for both in found:
+        for capture in both["captures"]:
+            del capture["analysis_cpu_ns"]
+    assert json.dumps(found[0]) == json.dumps(found[1])
+    assert len(watched.started) == 6
+
+
+@pytest.mark.parametrize("calls", [None, "calls.parquet", "calls/"])
+def test_a_capture_that_cannot_be_read_is_told_in_the_words_of_one_process(
+    calls: str | None,
+    files: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    capture = files[0].read_bytes()[:100_000]
+    (tmp_path / "0.pcap").write_bytes(capture)
+    (tmp_path / "text.pcap").write_text("no capture at all, but some words of English")
+    (tmp_path / "empty.pcap").touch()
+    (tmp_path / "link.pcap").write_bytes(capture[:20] + b"\xff\xff\0\0" + capture[24:])
+    before = sorted(tmp_path.iterdir())
+    rows = () if calls is None else ("--calls", calls)
+    for name in ("text.pcap", "empty.pcap", "link.pcap"):
+        one, two = (nfslab(capsys, "trace", "--workers", n, *rows, "0.pcap", name) for n in (1, 2))
+        assert one.code == two.code == 1
+        assert one.err == two.err
+        assert name in one.err
+        assert sorted(tmp_path.iterdir()) == before
+    # As if it was right when it was looked at here: a process tells.
+    for patch in ("nfslab._core", "nfslab.captures.analysis"):
+        monkeypatch.setattr(f"{patch}.capture_order", lambda names: (names, 0), raising=False)
+    of_process = nfslab(capsys, "trace", "--workers", 2, *rows, "link.pcap", "0.pcap")
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    one = nfslab(capsys, "trace", *rows, "link.pcap", "0.pcap")
+    assert (of_process.code, of_process.err) == (one.code, one.err)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("asked", [QUICK, BY_CLIENT, ALL])
 def test_where_two_parts_do_not_fit_their_files_alone_are_read_again(
     asked: Asked, busy: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,7 +297,7 @@ def test_where_two_parts_do_not_fit_their_files_alone_are_read_again(
     monkeypatch.setattr(AgentHere, "tell", heard)
     notes: list[str] = []
     found = read_side_by_side(paths, asked, 2, note=notes.append)
-    assert told(json.dumps(found.content)) == in_a_row(paths, asked)
+    same(found, paths, asked)
     kinds = {entry["kind"] for entry in found.content["anomalies"]}
     assert "tcp_retransmission" in kinds
     names = [str(path) for path in paths]
@@ -220,6 +366,24 @@ def test_hosts_of_a_cluster_give_the_same(
     assert told(found.out) == in_a_row(files)
 
 
+def test_hosts_of_a_cluster_give_the_same_tables_and_rows(
+    files: list[Path], cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = ["--cluster", cluster.address, "--certificates", cluster.folder]
+    told_to = ["trace", "--json", *there, "--calls", tmp_path / "calls.parquet"]
+    without = nfslab(capsys, *told_to, *files)
+    assert (without.code, "--spool DIR" in without.err) == (2, True)
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    found = nfslab(capsys, *told_to, "--spool", spool, *files)
+    assert (found.code, found.err) == (0, "")
+    alone = tmp_path / "alone.parquet"
+    one = nfslab(capsys, "trace", "--json", "--calls", alone, *files)
+    assert told(found.out) == told(one.out)
+    assert (tmp_path / "calls.parquet").read_bytes() == alone.read_bytes()
+    assert not list(spool.iterdir())
+
+
 def test_a_host_that_is_lost_costs_its_file_s_work_again(
     files: list[Path], cluster: Cluster
 ) -> None:
@@ -265,28 +429,14 @@ def test_what_does_not_settle_is_read_in_a_row(
     assert told(two.out) == in_a_row(paths)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("--quick", "--by", "file"), "one table is asked for"),
-        (("--quick", "--by", "client", "--to", "5000"), "--from and --to"),
-        (("--quick", "--from", "0"), "--from and --to"),
-        (("--quick", "--calls", "calls.parquet"), "--calls"),
-    ],
-)
-def test_what_parts_do_not_tell_is_read_in_a_row(
-    arguments: tuple[str, ...],
-    why: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("where", [("--to", "5000"), ("--from", "0")])
+def test_a_part_of_the_time_is_read_in_a_row(
+    where: tuple[str, str], files: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    capture = gzip.decompress((Path(__file__).parent / "v3_tcp_q1.pcap.gz").read_bytes())
-    paths = cut(capture, tmp_path, 2)
-    said = nfslab(capsys, "trace", "--json", "--workers", 2, *arguments, *paths)
+    said = nfslab(capsys, "trace", "--quick", "--json", "--workers", 2, *where, *files)
     assert (said.code, said.err.count("\n")) == (0, 1)
-    assert why in said.err
+    assert "--from and --to" in said.err
+    assert told(said.out) == told(nfslab(capsys, "trace", "--quick", "--json", *where, *files).out)
 
 
 def test_one_file_and_a_missing_one(files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:

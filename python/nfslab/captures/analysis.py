@@ -24,7 +24,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nfslab._core import CoreError, OperationRow, Trace, TraceContent, TraceProgress
+    from nfslab._core import (
+        CoreError,
+        Following,
+        OperationRow,
+        Trace,
+        TraceContent,
+        TraceProgress,
+    )
 
     Source = str | Path | tuple[str, int]
     """A capture's path, or a stream: (name for messages, descriptor)."""
@@ -62,8 +69,6 @@ class Asked:
     """`calls` is a folder: a file for each capture."""
     columns: bool = False
     """The caller takes the rows of the calls itself."""
-    one_thread: bool = False
-    """Reading has no thread of its own: other processes keep the processors at work."""
 
     def options(self) -> str:
         """The core's options."""
@@ -73,7 +78,6 @@ class Asked:
                 "file_classes": [list(entry) for entry in self.file_classes],
                 "window_ns": self.window_ns,
                 "columns": self.columns or self.calls is not None,
-                "one_thread": self.one_thread,
             }
         )
 
@@ -147,40 +151,40 @@ def read_captures(
     sources: Sequence[Source],
     asked: Asked,
     progress: Callable[[TraceProgress], None] | None = None,
-    rest: Callable[[CaptureAnalysis], CaptureAnalysis] | None = None,
 ) -> CaptureAnalysis:
-    """Read captures as one, whole. Raises `UsageError`, `RunFailed`, and what a signal raises.
-
-    `rest` makes the result of what was found here; if it raises, no calls are left behind.
-    """
+    """Read captures as one, whole. Raises `UsageError`, `RunFailed`, and what a signal raises."""
     running = start(sources, asked)
+
+    def read() -> CaptureAnalysis:
+        wait_for(running, progress, piped=is_piped(sources))
+        return finish(running, sources)
+
     try:
         if asked.calls is None:
-            wait_for(running, progress, piped=is_piped(sources))
-            found = finish(running, sources)
-            return found if rest is None else rest(found)
-        return _with_calls(running, sources, asked, progress, rest)
+            return read()
+        return with_calls(running, _as_read(sources), asked, read)
     finally:
         running.stop()
 
 
-def _with_calls(
-    running: Trace,
-    sources: Sequence[Source],
+def with_calls(
+    running: Trace | Following,
+    names: Sequence[str],
     asked: Asked,
-    progress: Callable[[TraceProgress], None] | None,
-    rest: Callable[[CaptureAnalysis], CaptureAnalysis] | None,
+    read: Callable[[], CaptureAnalysis],
 ) -> CaptureAnalysis:
+    """What `read` gives, whose rows are written to `asked.calls` meanwhile; nothing if it raises.
+
+    `names`: of the captures, in the order in which they are read.
+    """
     from nfslab.captures.writing import CallsWriter, PartsWriter
 
     assert asked.calls is not None
     kind = PartsWriter if asked.calls_by_file else CallsWriter
-    writer = kind(running, asked.calls, _as_read(sources))
+    writer = kind(running, asked.calls, names)
     try:
         writer.begin()
-        wait_for(running, progress, piped=is_piped(sources))
-        found = finish(running, sources)
-        found = found if rest is None else rest(found)
+        found = read()
         writer.keep()
     except BaseException as error:
         running.stop()

@@ -2,15 +2,13 @@
 
     parent (`captures.pool`)             this process
     read: `folder`, `files`,       ──>   the files in a row, and the beginning of the next
-          `next`, `lenses`
-    tables: `folder`, `files`,     ──>   all files in a row, as one process does
-          `options`
-                                         between: progress: `state`
-                                         done, or error
+          `next`, `lenses`;              between: progress: `state`
+          `journal`, `followed`,         done: `part` (the core's JSON, as text); or error
+          `rows`
     ... as often as it is told
 
-    done, of read: `part` (the core's JSON, as text); of tables: `text` (the core's JSON), `blobs`
-    ("lens/name": numpy's element type and base64)
+With `journal` (a path, or null) what happened is written there, for the lenses that are `followed`
+elsewhere, and for rows of the calls.
 
 Files are named as the user named them, from the `folder` where that was: what is wrong with one is
 told in the same words. Where that folder is not (on another host), by their whole paths.
@@ -21,19 +19,17 @@ ends it. A Ctrl-C is the parent's to obey.
 
 from __future__ import annotations
 
-import base64
 import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
-from nfslab.captures.analysis import wait_for
 from nfslab.machine.agent import Parent, ParentGone, error_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nfslab._core import TraceProgress
+    from nfslab._core import CoreError, TraceProgress
 
     Tell = Callable[[TraceProgress], None]
 
@@ -58,22 +54,23 @@ def read(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
     files = files_of(told, [*told["files"], *following])
     count = len(told["files"])
     own, behind = files[:count], files[count:]
-    part = read_part(own, behind[0] if behind else None, told["lenses"], progress)
+    journal, followed, rows = (told[name] for name in ("journal", "followed", "rows"))
+    part = read_part(
+        own, behind[0] if behind else None, told["lenses"], progress, journal, followed, rows
+    )
     return {"part": part.decode()}
 
 
-def tables(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
-    """Some tables of the whole capture; CoreError."""
-    from nfslab._core import Trace
-
-    running = Trace(list(files_of(told, told["files"])), told["options"])
-    try:
-        wait_for(running, progress)
-        text, blobs = running.finish()
-    finally:
-        running.stop()
-    packed = {name: (kind, base64.b64encode(it).decode()) for name, (kind, it) in blobs.items()}
-    return {"text": text, "blobs": packed}
+def said_of(error: CoreError, journal: str | None) -> dict[str, Any]:
+    """The content of its event."""
+    content = error_content(error)
+    if journal is None or journal not in error.what:
+        return content
+    return content | {
+        "kind": "spool",
+        "what": f"cannot write a journal to {os.path.dirname(journal)}",
+        "fix": "give a folder with more room, which all hosts have at this path, with --spool DIR",
+    }
 
 
 def work(parent: Parent) -> None:
@@ -86,12 +83,11 @@ def work(parent: Parent) -> None:
             raise ParentGone
 
     while True:
-        told = parent.obey("read", "tables")
-        do = read if told["do"] == "read" else tables
+        told = parent.obey("read")
         try:
-            done = do(told, progress)
+            done = read(told, progress)
         except CoreError as error:
-            parent.say("error", **error_content(error))
+            parent.say("error", **said_of(error, told["journal"]))
         else:
             parent.say("done", **done)
 

@@ -3,20 +3,19 @@
     tasks that wait ──> a process each ──> done: the work takes it, and may have more tasks
                    <── lost: its task is done again, by a new one; three times is an error
 
-What the tasks are is the work's: stretches of files (`side_by_side`), or tables (`shared_out`).
-What a process says is checked in its shape: it may be on another machine.
+What a task gives, and when one may be begun, is the work's (`side_by_side`). What a process says is
+checked in its shape: it may be on another machine.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
 import queue
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.captures.analysis import Fault, in_words
 from nfslab.errors import RunFailed
@@ -25,43 +24,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nfslab._core import TraceProgress
+    from nfslab.captures.stretches import Stretch
     from nfslab.cluster.base import Agent, Member
 
 MODULE: Final = "nfslab.captures.part_worker"
 TRIES: Final = 3
 """A task that ends its process so often is not given to another one."""
+LOOK_S: Final = 0.05
+"""How soon a task is begun that had to wait, and the end is seen."""
 LISTEN_S: Final = 0.2
 """How soon who listens to an agent notices that it is no longer needed."""
 STATE: Final = ("read_bytes", "frames", "calls")
 """Of a process's progress, what is looked at."""
-Task = TypeVar("Task", bound=Hashable)
-
-
-def folder_here() -> str:
-    """From where files are named; empty where that folder is gone."""
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
 
 
 class NotAnAnswerError(ValueError):
     """What a process said is not what it was asked for."""
 
 
-class Work(ABC, Generic[Task]):
-    """What is to be done, in tasks that any process can do, and do again."""
+class Work(ABC):
+    """What is to be done, in stretches of files that any process can read, and read again."""
 
-    def __init__(self, tasks: Iterable[Task]) -> None:
+    def __init__(self, tasks: Iterable[Stretch]) -> None:
         self.waiting = list(tasks)
         """Those that nobody does yet, the next one first."""
 
     @abstractmethod
-    def order(self, task: Task) -> tuple[str, dict[str, Any]]:
+    def may_begin(self, task: Stretch) -> bool:
+        """Whether there is room for what it gives; else it waits for what others do."""
+
+    @abstractmethod
+    def order(self, task: Stretch) -> tuple[str, dict[str, Any]]:
         """What a process is told: name and content."""
 
     @abstractmethod
-    def take(self, task: Task, said: dict[str, Any], state: TraceProgress | None) -> None:
+    def take(self, task: Stretch, said: dict[str, Any], state: TraceProgress | None) -> None:
         """It is done, with this answer (`NotAnAnswerError`) and what was last heard of it."""
 
     @abstractmethod
@@ -69,40 +66,39 @@ class Work(ABC, Generic[Task]):
         """Whether all is."""
 
     @abstractmethod
-    def subject(self, task: Task) -> str:
+    def subject(self, task: Stretch) -> str:
         """What is read in it, for messages."""
 
     @abstractmethod
-    def progress(self, states: Mapping[Task, TraceProgress]) -> TraceProgress:
+    def progress(self, states: Mapping[Stretch, TraceProgress]) -> TraceProgress:
         """How far all is, with the tasks that are being done."""
 
 
 @dataclass(slots=True, eq=False)
-class _Worker(Generic[Task]):
+class _Worker:
     """A process, and what it does."""
 
     member: Member
     agent: Agent
-    task: Task | None = None
+    task: Stretch | None = None
     state: TraceProgress | None = None
 
 
-class Pool(Generic[Task]):
-    """`begin`, then `look` now and then or `finish`; `end` in any case."""
+class Pool:
+    """`begin`, `finish`, and `end` in any case."""
 
     def __init__(
         self,
-        work: Work[Task],
+        work: Work,
         members: Sequence[Member],
         progress: Callable[[TraceProgress], None] | None = None,
     ) -> None:
         self._work = work
         self._members = list(members)
-        self.progress = progress
-        """Who is shown how far all is."""
-        self._tries: Counter[Task] = Counter()
-        self._workers: list[_Worker[Task]] = []
-        self._said: queue.SimpleQueue[tuple[_Worker[Task], dict[str, Any]]] = queue.SimpleQueue()
+        self._progress = progress
+        self._tries: Counter[Stretch] = Counter()
+        self._workers: list[_Worker] = []
+        self._said: queue.SimpleQueue[tuple[_Worker, dict[str, Any]]] = queue.SimpleQueue()
         self._listeners: list[threading.Thread] = []
         self._over = False
 
@@ -111,15 +107,13 @@ class Pool(Generic[Task]):
         for _ in range(workers):
             self._begin()
 
-    def look(self) -> None:
-        """Take what was said so far; raises what a process could not do."""
-        while not self._said.empty():
-            self._hear(*self._said.get())
-
     def finish(self) -> None:
-        """Until all is done."""
+        """Until all is done; raises what a process could not do."""
         while not self._work.is_done():
-            self._hear(*self._said.get())
+            with contextlib.suppress(queue.Empty):
+                self._hear(*self._said.get(timeout=LOOK_S))
+            for idle in (one for one in self._workers if one.task is None):
+                self._give(idle)
 
     def end(self) -> None:
         """No process is left."""
@@ -134,7 +128,7 @@ class Pool(Generic[Task]):
         counts = Counter(worker.member.name for worker in self._workers)
         member = min(self._members, key=lambda one: counts[one.name])
         try:
-            worker: _Worker[Task] = _Worker(member, member.begin(MODULE))
+            worker: _Worker = _Worker(member, member.begin(MODULE))
         except RunFailed as error:
             self._without(member, error.in_a_line(": "))
             self._begin()
@@ -145,22 +139,23 @@ class Pool(Generic[Task]):
         listener.start()
         self._give(worker)
 
-    def _listen(self, worker: _Worker[Task]) -> None:
+    def _listen(self, worker: _Worker) -> None:
         while not self._over:
             for event in worker.agent.events(LISTEN_S):
                 self._said.put((worker, event))
                 if event["event"] in ("ended", "lost"):
                     return
 
-    def _give(self, worker: _Worker[Task]) -> None:
+    def _give(self, worker: _Worker) -> None:
         waiting = self._work.waiting
-        worker.task = waiting.pop(0) if waiting else None
+        begins = waiting and self._work.may_begin(waiting[0])
+        worker.task = waiting.pop(0) if begins else None
         worker.state = None
         if worker.task is not None:
             name, content = self._work.order(worker.task)
             worker.agent.tell(name, **content)
 
-    def _hear(self, worker: _Worker[Task], event: dict[str, Any]) -> None:
+    def _hear(self, worker: _Worker, event: dict[str, Any]) -> None:
         match event["event"]:
             case "error":
                 named = (str(event.get(name, "")) for name in ("kind", "what", "why", "fix"))
@@ -174,8 +169,6 @@ class Pool(Generic[Task]):
                 except NotAnAnswerError as error:
                     raise _hostile(worker.member, str(error)) from error
                 worker.task = None
-                for idle in (one for one in self._workers if one.task is None):
-                    self._give(idle)
             case "ended" | "lost" as how:
                 why = str(event.get("why", ""))
                 if how == "lost":
@@ -191,7 +184,7 @@ class Pool(Generic[Task]):
                 fix="nfslab cluster check tells of each; or read them here, without --workers",
             )  # fmt: skip
 
-    def _lost(self, worker: _Worker[Task], fate: str) -> None:
+    def _lost(self, worker: _Worker, fate: str) -> None:
         """Its task is done again, from the beginning, by a new one."""
         self._workers.remove(worker)
         worker.agent.end()
@@ -209,8 +202,8 @@ class Pool(Generic[Task]):
         self._begin()
 
     def _show(self) -> None:
-        if self.progress is not None:
-            self.progress(
+        if self._progress is not None:
+            self._progress(
                 self._work.progress(
                     {
                         worker.task: worker.state

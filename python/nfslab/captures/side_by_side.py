@@ -2,6 +2,7 @@
 
     in order ──> one task a file ──> processes (`captures.pool`)
              ──> parts ──> neighbours joined as they come (`stretches`)
+                           and journals, to lenses that follow all files (`followed`)
              ──> the same object as of one pass
 
 What a task reads, when parts may be joined, and why what comes out is what reading in a row
@@ -9,7 +10,7 @@ gives, is the core's (`crates/trace/src/analysis/parts`): nothing in a part know
 Two neighbours that the core refuses to join are read again as one task, in a row. Where that would
 be most of the capture, `NotSideBySide` says why, and the caller reads all in a row. What is held
 here are some parts for each stretch of files that are done: some hundred kilobytes each, whatever
-the number of calls. Tables that are not put together of parts: `captures.shared_out`.
+the number of calls.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.captures.analysis import CaptureAnalysis, in_words
-from nfslab.captures.pool import NotAnAnswerError, Pool, Work, folder_here
+from nfslab.captures.analysis import CaptureAnalysis, in_words, with_calls
+from nfslab.captures.followed import PUT_TOGETHER, SPOOL, NothingFollows, followed
+from nfslab.captures.pool import NotAnAnswerError, Pool, Work
 from nfslab.captures.stretches import Again, DoNotFitError, Stretch, Stretches
 from nfslab.cluster.here import MemberHere
-from nfslab.machine.resources import Resources
+from nfslab.machine.resources import Resources, recover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from nfslab.captures.analysis import Asked
     from nfslab.cluster.base import Member
 
-PUT_TOGETHER: Final = frozenset({"operations", "clients"})
-"""Lenses of which what was found in parts can be put together."""
 _OF_NEIGHBOURS: Final = "apart"
 _APART: Final = (_OF_NEIGHBOURS, "in_a_row")
 """Kinds of the core's error where parts are not joined."""
@@ -44,12 +44,6 @@ class NotSideBySide(Exception):
     """The files have to be read in a row; the text says why."""
 
 
-def is_of_parts(asked: Asked) -> bool:
-    """Whether what is asked for can be put together of parts."""
-    whole = asked.calls is not None or asked.columns or asked.window_ns is not None
-    return not whole and set(asked.lenses) <= PUT_TOGETHER
-
-
 def read_side_by_side(
     files: Sequence[str | Path],
     asked: Asked,
@@ -57,33 +51,55 @@ def read_side_by_side(
     progress: Callable[[TraceProgress], None] | None = None,
     members: Sequence[Member] = (),
     note: Callable[[str], None] | None = None,
+    spool: Path = SPOOL,
 ) -> CaptureAnalysis:
-    """What `is_of_parts` allows of a capture. `NotSideBySide`; else as `read_captures`.
+    """What is asked for of a capture, of no part of its time. `NotSideBySide`; else as
+    `read_captures`.
 
-    `workers` processes here, or on all of these members together, which see the files at the same
-    paths; those are opened here, too, for their order. `note` is told what was read again.
+    `workers` processes here, or on all of these members together, which see the files, and the
+    `spool` folder, at the same paths; files are opened here, too, for their order. `note` is told
+    what was read again.
     """
-    from nfslab._core import CoreError, capture_order, part_findings
+    from nfslab._core import CoreError, capture_order
 
     names = [str(file) for file in files]
     try:
         ordered, moved = capture_order(names)
     except CoreError as error:
         raise in_words(error) from error
-    work = _Files([str(file) for file in ordered], asked.lenses)
-    with Resources("trace by several processes") as resources:
-        pool = Pool(work, members or [MemberHere("here", resources)], progress)
-        try:
-            pool.begin(min(workers, len(ordered)))
-            pool.finish()
-            text, blobs = part_findings(work.whole(), moved, names)
-        except CoreError as error:
-            raise _in_a_row(error) from error
-        finally:
-            pool.end()
+    recover()
+    workers = min(workers, len(ordered))
+    with (
+        Resources("trace by several processes") as resources,
+        followed(asked, workers, spool, resources) as following,
+    ):
+        work = _Files([str(file) for file in ordered], asked.lenses, following)
+
+        def read() -> CaptureAnalysis:
+            pool = Pool(work, members or [MemberHere("here", resources)], progress)
+            try:
+                pool.begin(workers)
+                pool.finish()
+                text, blobs = following.findings(work.whole(), moved, names)
+            except CoreError as error:
+                raise _in_a_row(error) from error
+            finally:
+                pool.end()
+            return CaptureAnalysis(names, json.loads(text), blobs)
+
+        rows = following.lenses if asked.calls is not None else None
+        found = read() if rows is None else with_calls(rows, work.files, asked, read)
     if note is not None and work.again:
         note(_read_again(work.again, len(ordered)))
-    return CaptureAnalysis(names, json.loads(text), blobs)
+    return found
+
+
+def folder_here() -> str:
+    """From where files are named; empty where that folder is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def _in_a_row(error: Any) -> Exception:
@@ -107,13 +123,16 @@ def _join(one: bytes, other: bytes) -> bytes:
         raise
 
 
-class _Files(Work[Stretch]):
+class _Files(Work):
     """A file each, and what has to be read again."""
 
-    def __init__(self, files: Sequence[str], lenses: Sequence[str]) -> None:
+    def __init__(
+        self, files: Sequence[str], lenses: Sequence[str], following: NothingFollows
+    ) -> None:
         super().__init__(Stretch(number, number + 1) for number in range(len(files)))
-        self._files = files
-        self._lenses = [lens for lens in lenses if lens != "operations"]
+        self.files = files
+        self._following = following
+        self._lenses = [lens for lens in lenses if lens in PUT_TOGETHER and lens != "operations"]
         """The other one is always there."""
         self._sizes = [os.stat(file).st_size for file in files]
         self._parts = Stretches(len(files), _join)
@@ -130,19 +149,22 @@ class _Files(Work[Stretch]):
 
     def is_done(self) -> bool:
         """See `Work.is_done`."""
-        return self._parts.whole() is not None
+        return self._parts.whole() is not None and self._following.is_done()
+
+    def may_begin(self, task: Stretch) -> bool:
+        """See `Work.may_begin`."""
+        return self._following.may_begin(task)
 
     def order(self, task: Stretch) -> tuple[str, dict[str, Any]]:
         """See `Work.order`."""
-        files = [self._files[number] for number in task.files]
-        following = self._files[task.behind] if task.behind < len(self._files) else None
-        lenses = self._lenses
+        files = [self.files[number] for number in task.files]
+        following = self.files[task.behind] if task.behind < len(self.files) else None
         of_files = {"files": files, "next": following, "folder": folder_here()}
-        return "read", of_files | {"lenses": lenses}
+        return "read", of_files | {"lenses": self._lenses} | self._following.order(task)
 
     def subject(self, task: Stretch) -> str:
         """See `Work.subject`."""
-        return self._files[task.first]
+        return self.files[task.first]
 
     def take(self, task: Stretch, said: dict[str, Any], state: TraceProgress | None) -> None:
         """See `Work.take`."""
@@ -152,12 +174,16 @@ class _Files(Work[Stretch]):
         if state is not None:
             self._done_frames += state["frames"]
             self._done_calls += state["calls"]
-        again = self._parts.take(task, part.encode(errors="replace"))
+        content = part.encode(errors="replace")
+        self._following.take(task, content)
+        again = self._parts.take(task, content)
         if again is None:
+            self._following.go_on(self._parts.fits)
             return
-        all_of_them = len(again.stretch.files) == len(self._files)
+        begun = not self._following.give_up(again.stretch)
+        all_of_them = len(again.stretch.files) == len(self.files)
         long = 2 * self._bytes(again.stretch) > sum(self._sizes)
-        if all_of_them or (long and len(again.stretch.files) > 2):
+        if begun or all_of_them or (long and len(again.stretch.files) > 2):
             raise NotSideBySide(again.why)
         self.again.append(again)
         self._total_bytes += self._bytes(again.stretch)

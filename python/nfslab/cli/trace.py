@@ -127,15 +127,19 @@ def _class(text: str) -> tuple[str, str]:
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1), default=1, metavar="N",
-    help="Read by N processes (of each host): files side by side, or tables shared out.",
+    help="Read files side by side, by N processes (of each host).",
 )  # fmt: skip
 @click.option(
     "--cluster", metavar="ADDRESS",
-    help="By hosts of this cluster, which see CAPTUREs at the same paths (--calls: rows here).",
+    help="By hosts of this cluster, which see CAPTUREs at the same paths.",
 )  # fmt: skip
 @click.option(
     "--certificates", type=click.Path(path_type=Path), metavar="DIR",
     help="Those of --cluster. [of nfslab cluster start]",
+)  # fmt: skip
+@click.option(
+    "--spool", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
+    help="Folder for journals of some files, 100 bytes a call; --cluster: all see it. [/var/tmp]",
 )  # fmt: skip
 @click.option("--compare", is_flag=True, help="Compare each CAPTURE with the first.")
 @click.option(
@@ -292,10 +296,16 @@ def _by_several(
     side: list[Source], asked: Asked, options: dict[str, Any], label: str
 ) -> CaptureAnalysis | None:
     """None, and a note, where one process does it all."""
-    from nfslab.captures.shared_out import read_shared_out
-    from nfslab.captures.side_by_side import NotSideBySide, is_of_parts, read_side_by_side
+    from nfslab.captures.followed import SPOOL, needs_spool
+    from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 
     why = _by_one_because(side, asked)
+    spool = options["spool"]
+    if why is None and spool is None and options["cluster"] is not None and needs_spool(asked):
+        raise UsageError(
+            "what hosts read has to come here, and no folder is named for it",
+            fix="--spool DIR, which all hosts have at the same path; or --quick",
+        )
     notes: list[str] = []
     found = None
     if why is None:
@@ -307,10 +317,9 @@ def _by_several(
             ):
                 workers = options["workers"] * max(len(members), 1)
                 show = partial(_show, progress, label)
-                if is_of_parts(asked) and len(files) > 1:
-                    found = read_side_by_side(files, asked, workers, show, members, notes.append)
-                else:
-                    found = read_shared_out(files, asked, workers, show, members)
+                found = read_side_by_side(
+                    files, asked, workers, show, members, notes.append, spool or SPOOL
+                )
         except NotSideBySide as apart:
             why = str(apart)
     if why is not None:
@@ -322,28 +331,16 @@ def _by_several(
 
 def _by_one_because(side: Sequence[Source], asked: Asked) -> str | None:
     """Why several processes are of no use; None if they are."""
-    from nfslab.captures.shared_out import is_compressed, tables
-    from nfslab.captures.side_by_side import is_of_parts
-
     files = [source for source in side if not isinstance(source, tuple)]
     if len(files) < len(side):
         return "a stream is read by one process"
     if not all(Path(file).is_file() for file in files):
         return "not all are regular files"
-    if len(files) > 1 and is_of_parts(asked):
-        return None
-    if tables(asked) > 1:
-        with contextlib.suppress(OSError):  # It is told when it is read.
-            if any(map(is_compressed, files)):
-                return "each process would have to decompress all of it"
-        return None
-    if is_of_parts(asked):
+    if len(files) == 1:
         return "there is one file"
-    if asked.calls is not None:
-        return "--calls needs them in a row, and no other table is asked for"
     if asked.window_ns is not None:
-        return "--from and --to need them in a row, and one table is asked for"
-    return "one table is asked for that is not put together of files' parts"
+        return "--from and --to need the files in a row"
+    return None
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
-"""What the core finds in captures, as its stub declares it: another machine is held to that.
+"""What the core finds in captures, as its stub declares it, field by field.
 
-The typed dictionaries of `_core.pyi` are the contract of docs/captures.md; the stub comes with the
-package, and tests hold the core to it, field by field. No type is written down twice.
+The typed dictionaries of `_core.pyi` are the contract of docs/captures.md. No type is written down
+twice.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import functools
 from pathlib import Path
 from typing import Any, Final
 
+import nfslab
 import typing_extensions
 from pydantic import ConfigDict, TypeAdapter
-
-import nfslab
 
 STUB: Final = Path(nfslab.__file__).with_name("_core.pyi")
 
