@@ -51,7 +51,6 @@ __all__ = [
     "syscalls_grants",
     "tcp_connections",
     "toml_lines",
-    "trace_lenses",
     "unmount",
     "web_directories",
     "web_tables",
@@ -1614,7 +1613,6 @@ class Trace:
         file_classes: [[name, glob]]    classes of files by path, first match wins
         columns: bool = false           rows of calls are wanted (see `batches`)
         window_ns: [from, to] | null    only calls sent in this time from the first frame
-        one_thread: bool = false        one thread reads and analyses, not two
 
     What is wrong with a file is raised here, what is wrong with a stream by `finish`:
     CoreError "missing", "permission", "io", "directory", "empty", "not_a_capture", "link_type",
@@ -1645,13 +1643,6 @@ def capture_order(files: list[str] | list[Path]) -> tuple[list[Path], int]:
     """Files of a capture in the order of their first packets, and how many were in another place.
 
     CoreError as those of `Trace`.
-    """
-
-def trace_lenses() -> list[tuple[str, int, dict[str, int]]]:
-    """Names of lenses, `operations` first, and what each takes beside the reading.
-
-    By itself, and by what it shares with others that want the same ("files", "messages").
-    Milliseconds of CPU for a GB of small packets: measured once, to share lenses out by.
     """
 
 def read_part(

@@ -49,9 +49,7 @@ mod _core {
     #[pymodule_export]
     use super::mount::{Mount, unmount};
     #[pymodule_export]
-    use super::parts::{
-        Following, capture_order, join_parts, part_findings, read_part, trace_lenses,
-    };
+    use super::parts::{Following, capture_order, join_parts, part_findings, read_part};
     #[pymodule_export]
     use super::rpc_records::RpcRecorder;
     #[pymodule_export]

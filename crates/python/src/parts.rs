@@ -1,18 +1,18 @@
 //! What reading a capture by several processes needs: `capture_order`; of its parts `read_part`,
 //! `join_parts`, `part_findings`; for lenses that follow it as a whole `Following`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use arrow_array::RecordBatch;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use trace::TraceError;
 use trace::analysis::Progress;
 use trace::analysis::parts::{self, Apart, Begun, FollowError, Part, Task, read};
-use trace::lens::{LENSES, LensOptions};
+use trace::lens::LensOptions;
 
 use crate::errors::{core_error, internal};
 use crate::trace::{CallRows, progress_entry, text_of, to_python};
@@ -24,25 +24,12 @@ pub fn capture_order(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<(Vec<PathB
     found.map_err(|error| to_python(py, &error))
 }
 
-/// A lens's name, what it takes by itself, and what it shares with others.
-type LensCost = (&'static str, u32, BTreeMap<&'static str, u32>);
-
-/// Names of the lenses in their order, and what each takes beside the reading: milliseconds of CPU
-/// for a GB of small packets.
-#[pyfunction]
-pub fn trace_lenses(py: Python<'_>) -> PyResult<Vec<LensCost>> {
-    let all = LENSES.iter().map(|(name, make, cost_ms)| {
-        let lens = make(&LensOptions::default())?;
-        Ok((*name, *cost_ms, lens.interest().shared().collect()))
-    });
-    let all: Result<_, TraceError> = all.collect();
-    all.map_err(|error| to_python(py, &error))
-}
-
 /// Reads files in a row, and the beginning of the next one; `progress` is called now and then, and
 /// ends it by what it raises.
 #[pyfunction]
-#[pyo3(signature = (files, next, lenses, progress, journal = None, followed = Vec::new(), rows = false))]
+#[pyo3(signature = (
+    files, next, lenses, progress, journal = None, followed = Vec::new(), rows = false
+))]
 pub fn read_part<'py>(
     py: Python<'py>,
     files: Vec<PathBuf>,
@@ -107,6 +94,7 @@ pub struct Following {
     following: Mutex<Option<parts::Following>>,
     rows: Mutex<Option<Receiver<RecordBatch>>>,
     begun: Begun,
+    stop: Arc<AtomicBool>,
 }
 
 #[pymethods]
@@ -130,6 +118,7 @@ impl Following {
         let following = following.map_err(|error| to_python(py, &error))?;
         Ok(Following {
             begun: following.begun(),
+            stop: following.stop(),
             following: Mutex::new(Some(following)),
             rows: Mutex::new(rows.then_some(received)),
         })
@@ -156,8 +145,9 @@ impl Following {
         self.begun.so_far()
     }
 
-    /// Ends the threads.
+    /// Ends the threads, also while `finish` waits for them.
     fn stop(&self, py: Python<'_>) {
+        self.stop.store(true, Relaxed);
         // Nobody will take them any more: a thread that waits to hand some over ends.
         self.rows.lock().take();
         py.detach(|| drop(self.following.lock().take()));

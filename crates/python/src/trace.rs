@@ -40,7 +40,6 @@ struct Asked {
     file_classes: Vec<(String, String)>,
     columns: bool,
     window_ns: Option<(i64, i64)>,
-    one_thread: bool,
 }
 
 /// A running analysis, and what it said last.
@@ -74,7 +73,6 @@ impl Trace {
             },
             columns: asked.columns,
             window_ns: asked.window_ns,
-            one_thread: asked.one_thread,
             ..Options::default()
         };
         let mut analysis = opened

@@ -2,9 +2,8 @@
 //!
 //! Two threads: one reads and finds segments ([`crate::source`]), one does all the rest. The table
 //! by operation of a mapped file, with rows of the calls or without, is made by one: handing over
-//! would cost as much as it gains. So is all, where several processes keep the processors at work.
-//! Batches of columns go to the caller through a short channel, so that a slow writer slows the
-//! reader and memory stays flat.
+//! would cost as much as it gains. Batches of columns go to the caller through a short channel, so
+//! that a slow writer slows the reader and memory stays flat.
 //!
 //! Ends: the capture's; [`Analysis::stop`]; an input that cannot be read any more; the taker of the
 //! columns going away; a panic in one of the threads, which becomes an error. In each case both
@@ -52,9 +51,6 @@ pub struct Options {
     pub followed_rows: bool,
     /// Whether that journal is written here: else only the same is kept of calls and connections.
     pub journal: bool,
-    /// One thread reads and does all the rest: for one of as many processes as there are
-    /// processors. Handing over costs 7 % of CPU.
-    pub one_thread: bool,
 }
 
 /// How far an analysis is.
@@ -126,7 +122,7 @@ impl Analysis {
         });
         // Rows keep a second processor at work by themselves; all else has it read.
         let rows_alone = options.columns && !pass.has_lenses() && reader.is_mapped();
-        let blocks = match options.one_thread || rows_alone {
+        let blocks = match rows_alone {
             true => Blocks::read_here(reader),
             false => spawn(reader)?,
         };

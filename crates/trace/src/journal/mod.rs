@@ -8,8 +8,8 @@
 //!
 //! Most lenses follow files and connections through the whole capture. Reading and matching is a
 //! large part of the work, and can be done for each file by itself ([`crate::analysis::parts`]).
-//! What then passes from [`crate::calls`] to the lenses (events, settled calls, and what was learned
-//! of names) is written into a journal, and journals are played to the lenses in the order of the
+//! What then passes from [`crate::calls`] to the lenses (events, settled calls, what was learned of
+//! names) is written into a journal, and journals are played to the lenses in the order of the
 //! files. A lens cannot tell the difference.
 //!
 //! Journals hold numbers as their reader gave them: of calls, frames, connections, files. A player

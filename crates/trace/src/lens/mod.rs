@@ -55,18 +55,6 @@ impl Interest {
             files: self.files | other.files,
         }
     }
-
-    /// What lenses that want it pay for once, and roughly how much: milliseconds of CPU for a GB of
-    /// small packets.
-    pub fn shared(self) -> impl Iterator<Item = (&'static str, u32)> {
-        let parts = [
-            (self.files, ("files", 100)),
-            (self.messages || self.transport, ("messages", 260)),
-        ];
-        parts
-            .into_iter()
-            .filter_map(|(wanted, part)| wanted.then_some(part))
-    }
 }
 
 /// Numbers that are too many for JSON.
@@ -164,9 +152,8 @@ pub fn make(name: &str, options: &LensOptions) -> Result<Option<Box<dyn Lens>>, 
     found.map(|(_, make, _)| make(options)).transpose()
 }
 
-/// A lens's name, how to make one, and roughly what it takes beside the reading and what it shares
-/// with others ([`Interest::shared`]): milliseconds of CPU for a GB of small packets. Who shares
-/// lenses out among processes goes by it.
+/// A lens's name, how to make one, and roughly what it takes beside the reading: milliseconds of CPU
+/// for a GB of small packets. Who shares lenses out among threads goes by it.
 pub type Registered = (
     &'static str,
     fn(&LensOptions) -> Result<Box<dyn Lens>, crate::TraceError>,

@@ -163,10 +163,16 @@ impl Following {
     /// The next part, with its journal, which is removed in any case.
     ///
     /// # Errors
-    /// It does not go on where the last one ended, or following failed before.
+    /// It does not go on where the last one ended; the journal is not as long as the part says; or
+    /// following failed before.
     pub fn follow(&mut self, part: &Part, journal: PathBuf) -> Result<(), FollowError> {
         let spool = Arc::new(Spool(journal));
         self.check()?;
+        let length = std::fs::metadata(&spool.0).map(|it| it.len());
+        let length = length.map_err(|error| in_file(&spool.0, error))?;
+        if length != part.journal_bytes() {
+            return Err(Apart::Wrong.into());
+        }
         let mut part = part.clone().without_tables();
         let begun = std::mem::take(&mut part.begun);
         let mut job = Job {
@@ -233,9 +239,9 @@ impl Following {
         failed.take().map_or(Ok(()), Err)
     }
 
-    /// Ends soon, whatever waits.
-    pub fn stop(&self) {
-        self.told.stop.store(true, Relaxed);
+    /// What ends it soon, whatever waits, once it is true.
+    pub fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.told.stop)
     }
 
     /// What was found in a capture of which `whole` is the part, and all journals were given:
@@ -271,7 +277,7 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        self.stop();
+        self.told.stop.store(true, Relaxed);
         for follower in std::mem::take(&mut self.followers) {
             drop(follower.orders);
             let _ = follower.thread.join();
@@ -339,6 +345,11 @@ fn follow(
     Err(TraceError::Interrupted.into())
 }
 
+fn in_file(path: &Path, source: std::io::Error) -> TraceError {
+    let name = path.display().to_string();
+    TraceError::Io { name, source }
+}
+
 fn play(
     player: &mut Player,
     dispatch: &mut Dispatch,
@@ -346,13 +357,9 @@ fn play(
     told: &Told,
 ) -> Result<(), FollowError> {
     let path = &job.spool.0;
-    let in_file = |error: ChunkError| match error {
+    let of_chunk = |error: ChunkError| match error {
         ChunkError::Damaged(_) => FollowError::Apart(Apart::Wrong),
-        ChunkError::Io(source) => TraceError::Io {
-            name: path.display().to_string(),
-            source,
-        }
-        .into(),
+        ChunkError::Io(source) => in_file(path, source).into(),
     };
     for (connection, facts) in job.facts.iter() {
         player.know(*connection, facts);
@@ -363,8 +370,8 @@ fn play(
         calls: job.calls,
         connection: Box::new(move |it| numbering.as_ref().map_or(it, |known| known.of(it))),
     });
-    let mut chunks = Chunks::open(Path::new(path), job.from).map_err(in_file)?;
-    while let Some((records, anew)) = chunks.next_chunk().map_err(in_file)? {
+    let mut chunks = Chunks::open(path, job.from).map_err(of_chunk)?;
+    while let Some((records, anew)) = chunks.next_chunk().map_err(of_chunk)? {
         if told.stop.load(Relaxed) {
             return Err(TraceError::Interrupted.into());
         }

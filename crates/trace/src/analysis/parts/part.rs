@@ -253,7 +253,8 @@ impl Part {
         let began: BTreeMap<&Known, &Began> =
             next.began.iter().map(|(it, how)| (it, how)).collect();
         let told = next.stretches.iter().take(checkpoint + 1);
-        let journal_from = told.map(|stretch| stretch.journal_bytes).sum();
+        let told = told.map(|stretch| stretch.journal_bytes);
+        let journal_from = told.fold(0, u64::saturating_add);
         let mut numbering = Numbering::new(numbers, numbered);
         for (number, stretch) in next.stretches.into_iter().enumerate() {
             let behind = number > checkpoint;
@@ -295,6 +296,12 @@ impl Part {
             facts,
         };
         Ok((self, joint))
+    }
+
+    /// Length of the journal that was written with it.
+    pub(super) fn journal_bytes(&self) -> u64 {
+        let each = self.stretches.iter().map(|stretch| stretch.journal_bytes);
+        each.fold(0, u64::saturating_add)
     }
 
     /// Without what was counted: what joining it needs.
