@@ -25,10 +25,18 @@ from nfslab.captures.stretches import DoNotFitError, Stretch
 from nfslab.cluster.here import AgentHere
 from nfslab.errors import NfslabError, RunFailed
 
-from tests.captures.test_side_by_side import Watched, busy, cut, files, same, watched
+from tests.captures.test_side_by_side import (
+    Watched,
+    busy,
+    cut,
+    files,
+    many_processors,
+    same,
+    watched,
+)  # fmt: skip
 from tests.cli.invocation import nfslab
 
-__all__ = ["busy", "files", "watched"]
+__all__ = ["busy", "files", "many_processors", "watched"]
 STALLS = Asked(("operations", "clients", "stalls", "points"))
 
 

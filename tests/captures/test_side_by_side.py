@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab.captures import followed
 from nfslab.captures.analysis import Asked, CaptureAnalysis, read_captures
 from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 from nfslab.cluster.base import Agent
@@ -67,6 +68,15 @@ def padded(capture: bytes, size_bytes: int = 36 << 20) -> bytes:
     frame = bytes(12) + NO_IP + bytes(size_bytes // len(packets))
     head = struct.pack("<IIII", 0, 0, len(frame), len(frame))
     return capture[:HEADER_BYTES] + b"".join(packet + head + frame for packet in packets)
+
+
+LEAST = followed.LEAST_PROCESSORS
+
+
+@pytest.fixture(autouse=True)
+def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, files are read side by side."""
+    monkeypatch.setattr(followed, "LEAST_PROCESSORS", 1)
 
 
 @pytest.fixture(scope="module")
@@ -241,6 +251,22 @@ def test_the_text_the_page_and_a_comparison_are_those_of_one_process(
             del capture["analysis_cpu_ns"]
     assert json.dumps(found[0]) == json.dumps(found[1])
     assert len(watched.started) == 6
+
+
+@pytest.mark.parametrize(("processors", "noted"), [(1, True), (2, True), (3, False), (64, False)])
+def test_with_few_processors_here_one_process_makes_all_tables(
+    processors: int,
+    noted: bool,
+    files: list[Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    watched: Watched,
+) -> None:
+    monkeypatch.setattr(followed, "LEAST_PROCESSORS", LEAST)
+    monkeypatch.setattr(followed, "processors", lambda: processors)
+    two = nfslab(capsys, "trace", "--json", "--workers", 2, *files)
+    assert (two.code, "one process" in two.err) == (0, noted)
+    assert told(two.out) == told(nfslab(capsys, "trace", "--json", *files).out)
 
 
 @pytest.mark.parametrize("calls", [None, "calls.parquet", "calls/"])

@@ -38,6 +38,16 @@ SPOOL: Final = Path("/var/tmp")
 """Where journals are if nothing is said: on a disk."""
 
 
+LEAST_PROCESSORS: Final = 3
+"""With fewer here, journals take longer to write and play than a second processor gains
+(`benches/trace_workers.py --all`)."""
+
+
+def processors() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 def needs_spool(asked: Asked) -> bool:
     """Whether anything is to be made that is not put together of parts."""
     return asked.calls is not None or not set(asked.lenses) <= PUT_TOGETHER
@@ -88,9 +98,9 @@ class Followed(NothingFollows):
 
         self._lenses = [lens for lens in asked.lenses if lens not in PUT_TOGETHER]
         self._rows = asked.calls is not None
-        # Each one plays all journals: fewer take less CPU, which the readers need.
-        threads = min(workers, len(os.sched_getaffinity(0))) // 2
-        self.lenses = Following(self._lenses, list(asked.file_classes), max(threads, 1), self._rows)
+        # Each one plays all journals: the readers need processors as well.
+        threads = max(processors() // 2, 1)
+        self.lenses = Following(self._lenses, list(asked.file_classes), threads, self._rows)
         self._held_most = 2 * workers + 2
         self._folder = folder
         self._names = itertools.count()

@@ -296,12 +296,12 @@ def _by_several(
     side: list[Source], asked: Asked, options: dict[str, Any], label: str
 ) -> CaptureAnalysis | None:
     """None, and a note, where one process does it all."""
-    from nfslab.captures.followed import SPOOL, needs_spool
+    from nfslab.captures import followed
     from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 
-    why = _by_one_because(side, asked)
-    spool = options["spool"]
-    if why is None and spool is None and options["cluster"] is not None and needs_spool(asked):
+    spool, here = options["spool"], options["cluster"] is None
+    why = _by_one_because(side, asked, here=here)
+    if why is None and spool is None and not here and followed.needs_spool(asked):
         raise UsageError(
             "what hosts read has to come here, and no folder is named for it",
             fix="--spool DIR, which all hosts have at the same path; or --quick",
@@ -318,7 +318,7 @@ def _by_several(
                 workers = options["workers"] * max(len(members), 1)
                 show = partial(_show, progress, label)
                 found = read_side_by_side(
-                    files, asked, workers, show, members, notes.append, spool or SPOOL
+                    files, asked, workers, show, members, notes.append, spool or followed.SPOOL
                 )
         except NotSideBySide as apart:
             why = str(apart)
@@ -329,8 +329,10 @@ def _by_several(
     return found
 
 
-def _by_one_because(side: Sequence[Source], asked: Asked) -> str | None:
-    """Why several processes are of no use; None if they are."""
+def _by_one_because(side: Sequence[Source], asked: Asked, *, here: bool) -> str | None:
+    """Why several processes, `here` or on other hosts, are of no use; None if they are."""
+    from nfslab.captures import followed
+
     files = [source for source in side if not isinstance(source, tuple)]
     if len(files) < len(side):
         return "a stream is read by one process"
@@ -340,6 +342,8 @@ def _by_one_because(side: Sequence[Source], asked: Asked) -> str | None:
         return "there is one file"
     if asked.window_ns is not None:
         return "--from and --to need the files in a row"
+    if here and followed.needs_spool(asked) and followed.processors() < followed.LEAST_PROCESSORS:
+        return f"on fewer than {followed.LEAST_PROCESSORS} processors that is faster for all tables"
     return None
 
 

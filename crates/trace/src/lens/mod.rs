@@ -152,8 +152,8 @@ pub fn make(name: &str, options: &LensOptions) -> Result<Option<Box<dyn Lens>>, 
     found.map(|(_, make, _)| make(options)).transpose()
 }
 
-/// A lens's name, how to make one, and roughly what it takes beside the reading: milliseconds of CPU
-/// for a GB of small packets. Who shares lenses out among threads goes by it.
+/// A lens's name, how to make one, and roughly what it takes beside the reading: milliseconds of
+/// CPU for a GB of small packets. Who shares lenses out among threads goes by it.
 pub type Registered = (
     &'static str,
     fn(&LensOptions) -> Result<Box<dyn Lens>, crate::TraceError>,

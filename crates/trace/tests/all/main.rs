@@ -6,9 +6,9 @@
 mod rows;
 
 mod against_tshark;
+mod apart;
 mod mapped_files;
 mod parts;
 mod quick_way;
-mod shared_out;
 mod time_lenses;
 mod truth;

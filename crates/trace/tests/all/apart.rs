@@ -1,5 +1,5 @@
 //! What a lens finds does not depend on which others run, nor on rows of the calls: shared captures
-//! as they are and spoilt at random, whole and in part. So tables can be shared out among processes.
+//! as they are and spoilt at random, whole and in part. So lenses can be shared out among threads.
 
 use std::io::Cursor;
 use std::sync::Arc;
