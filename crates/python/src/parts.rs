@@ -27,26 +27,22 @@ pub fn capture_order(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<(Vec<PathB
 /// Reads files in a row, and the beginning of the next one; `progress` is called now and then, and
 /// ends it by what it raises.
 #[pyfunction]
-#[pyo3(signature = (
-    files, next, lenses, progress, journal = None, followed = Vec::new(), rows = false
-))]
+#[pyo3(signature = (files, next, lenses, progress, journal = None))]
 pub fn read_part<'py>(
     py: Python<'py>,
     files: Vec<PathBuf>,
     next: Option<PathBuf>,
     lenses: Vec<String>,
     progress: Py<PyAny>,
-    journal: Option<PathBuf>,
-    followed: Vec<String>,
-    rows: bool,
+    journal: Option<(PathBuf, Vec<String>, bool)>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let task = Task {
+    let mut task = Task {
         lenses,
-        followed,
-        followed_rows: rows,
-        journal,
         ..Task::new(files, next)
     };
+    if let Some((path, followed, rows)) = journal {
+        (task.journal, task.followed, task.followed_rows) = (Some(path), followed, rows);
+    }
     let mut raised = None;
     let part = py.detach(|| {
         read(&task, |state: Progress| {

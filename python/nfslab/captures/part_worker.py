@@ -54,10 +54,10 @@ def read(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
     files = files_of(told, [*told["files"], *following])
     count = len(told["files"])
     own, behind = files[:count], files[count:]
-    journal, followed, rows = (told[name] for name in ("journal", "followed", "rows"))
-    part = read_part(
-        own, behind[0] if behind else None, told["lenses"], progress, journal, followed, rows
-    )
+    journal = None
+    if told["journal"] is not None:
+        journal = told["journal"], told["followed"], told["rows"]
+    part = read_part(own, behind[0] if behind else None, told["lenses"], progress, journal)
     return {"part": part.decode()}
 
 

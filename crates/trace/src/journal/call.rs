@@ -228,6 +228,16 @@ fn write_changed(out: &mut Vec<u8>, call: &Call, base: &Call, bits: u64) {
     if has(it::DONE) {
         put(out, call.operations_done.into());
     }
+    if bits >= it::XID {
+        write_sent(out, call, base, bits);
+    }
+}
+
+/// The same of what is known when it is sent.
+fn write_sent(out: &mut Vec<u8>, call: &Call, base: &Call, bits: u64) {
+    use changed as it;
+    let has = |bit: u64| bits & bit != 0;
+    let first = call.call_first;
     if has(it::XID) {
         put(out, call.xid.into());
     }
@@ -325,6 +335,17 @@ fn read_changed(cursor: &mut Cursor<'_>, call: &mut Call, bits: u64) -> Result<(
     if has(it::DONE) {
         call.operations_done = cursor.small()?;
     }
+    match bits >= it::XID {
+        true => read_sent(cursor, call, bits),
+        false => Ok(()),
+    }
+}
+
+/// The same of what is known when it is sent.
+fn read_sent(cursor: &mut Cursor<'_>, call: &mut Call, bits: u64) -> Result<(), Damaged> {
+    use changed as it;
+    let has = |bit: u64| bits & bit != 0;
+    let first = call.call_first;
     if has(it::XID) {
         call.xid = cursor.small()?;
     }

@@ -339,7 +339,8 @@ impl Writer {
 #[inline(always)]
 fn ids(call: &Call, known: &Call) -> u8 {
     let file = u8::from(call.file != known.file) * record::FILE;
-    file | u8::from(call.operations != known.operations) * record::OPERATIONS
+    let operations = u8::from(call.operations != known.operations) * record::OPERATIONS;
+    file | operations
 }
 
 #[inline(always)]

@@ -195,7 +195,7 @@ struct Wanted {
 impl Wanted {
     fn by(seed: u64) -> Self {
         let mut wanted = Wanted::default();
-        if seed / 2 % 2 == 0 {
+        if (seed / 2).is_multiple_of(2) {
             wanted.lenses.push("clients".to_owned());
         }
         if seed % 8 >= 4 {

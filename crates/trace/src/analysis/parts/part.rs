@@ -252,9 +252,7 @@ impl Part {
         };
         let began: BTreeMap<&Known, &Began> =
             next.began.iter().map(|(it, how)| (it, how)).collect();
-        let told = next.stretches.iter().take(checkpoint + 1);
-        let told = told.map(|stretch| stretch.journal_bytes);
-        let journal_from = told.fold(0, u64::saturating_add);
+        let journal_from = journal_bytes(next.stretches.iter().take(checkpoint + 1));
         let mut numbering = Numbering::new(numbers, numbered);
         for (number, stretch) in next.stretches.into_iter().enumerate() {
             let behind = number > checkpoint;
@@ -300,8 +298,7 @@ impl Part {
 
     /// Length of the journal that was written with it.
     pub(super) fn journal_bytes(&self) -> u64 {
-        let each = self.stretches.iter().map(|stretch| stretch.journal_bytes);
-        each.fold(0, u64::saturating_add)
+        journal_bytes(self.stretches.iter())
     }
 
     /// Without what was counted: what joining it needs.
@@ -424,6 +421,11 @@ fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, Ap
         found.push(((*name).to_owned(), section));
     }
     Ok(found)
+}
+
+fn journal_bytes<'a>(stretches: impl Iterator<Item = &'a Stretch>) -> u64 {
+    let each = stretches.map(|stretch| stretch.journal_bytes);
+    each.fold(0, u64::saturating_add)
 }
 
 /// Idle connections that come back in a stretch are known no longer; of those that do so behind the
