@@ -224,6 +224,11 @@ impl Following {
     /// Following failed.
     pub fn waiting(&self) -> Result<usize, FollowError> {
         self.check()?;
+        // One that panicked has said nothing.
+        if self.followers.iter().any(|it| it.thread.is_finished()) {
+            self.check()?;
+            return Err(TraceError::Thread("lenses that follow ended".to_owned()).into());
+        }
         let each = self.followers.len().max(1);
         Ok(self.told.waiting.load(Relaxed).div_ceil(each))
     }
