@@ -1650,13 +1650,13 @@ def read_part(
     next: str | Path | None,
     lenses: list[str],
     progress: Callable[[TraceProgress], object],
-    journal: tuple[str | Path, list[str], bool] | None = None,
+    journal: tuple[str | Path, list[str], bool, bool] | None = None,
 ) -> bytes:
     """The table per operation of files of a capture, and these lenses, to be joined with others'.
 
     Reads the beginning of the `next` file as well. `progress` ends it by what it raises. What
-    happened is written to the `journal`: a new file, the lenses that follow, and whether rows of the
-    calls are made of it: `Following` reads that. CoreError as those of `Trace`.
+    happened is written to the `journal`: a new file, the lenses that follow, whether rows of the
+    calls are made of it, and whether the first file is the capture's: `Following` reads that. CoreError as those of `Trace`.
     """
 
 @final

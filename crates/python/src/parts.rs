@@ -34,14 +34,15 @@ pub fn read_part<'py>(
     next: Option<PathBuf>,
     lenses: Vec<String>,
     progress: Py<PyAny>,
-    journal: Option<(PathBuf, Vec<String>, bool)>,
+    journal: Option<(PathBuf, Vec<String>, bool, bool)>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut task = Task {
         lenses,
         ..Task::new(files, next)
     };
-    if let Some((path, followed, rows)) = journal {
-        (task.journal, task.followed, task.followed_rows) = (Some(path), followed, rows);
+    if let Some((path, followed, rows, is_first)) = journal {
+        (task.journal, task.followed) = (Some(path), followed);
+        (task.followed_rows, task.is_first) = (rows, is_first);
     }
     let mut raised = None;
     let part = py.detach(|| {

@@ -64,7 +64,7 @@ class NothingFollows:
 
     def order(self, task: Stretch) -> dict[str, Any]:
         """What a process is told of it."""
-        return {"journal": None, "followed": [], "rows": False}
+        return {"journal": None, "followed": [], "rows": False, "is_first": False}
 
     def take(self, task: Stretch, part: bytes) -> None:
         """It was read; `NotAnAnswerError`."""
@@ -122,7 +122,8 @@ class Followed(NothingFollows):
         journal = self._folder / f"{task.first}-{next(self._names)}"
         self._journals[task] = journal
         self._begun = max(self._begun, task.behind)
-        return {"journal": str(journal), "followed": self._lenses, "rows": self._rows}
+        what = {"followed": self._lenses, "rows": self._rows, "is_first": task.first == 0}
+        return what | {"journal": str(journal)}
 
     def take(self, task: Stretch, part: bytes) -> None:
         """See there."""

@@ -56,7 +56,7 @@ def read(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
     own, behind = files[:count], files[count:]
     journal = None
     if told["journal"] is not None:
-        journal = told["journal"], told["followed"], told["rows"]
+        journal = told["journal"], told["followed"], told["rows"], told["is_first"]
     part = read_part(own, behind[0] if behind else None, told["lenses"], progress, journal)
     return {"part": part.decode()}
 

@@ -54,7 +54,7 @@ Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
-  nfslab trace --workers 4 --html nfs.html nfs.pcap
+  nfslab trace --workers 4 --html nfs.html ring_*.pcap
   nfslab trace --quick --by client --workers 8 day/*.pcap.gz
   nfslab trace --quick --cluster tls://prime:8786 --workers 16 /shared/day/*.pcap
   timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -

@@ -1,14 +1,18 @@
-//! A journal's file: chunks of whole records, each with its length and whether a checkpoint is in
-//! front of it.
+//! A journal's file: chunks of whole records, each with its length, whether a checkpoint is in front
+//! of it, and its checksum: a file on a network may have holes that nobody was told of.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
+
+use flate2::Crc;
 
 use super::Damaged;
 
-/// Length, and whether a checkpoint is in front.
-const HEAD_BYTES: usize = 8;
+/// Length, whether a checkpoint is in front, and checksum.
+const HEAD_BYTES: usize = 12;
 /// Longest chunk that is read: what a block of the longest frames gives, and much more.
 const MAX_CHUNK_BYTES: u32 = 256 << 20;
 /// Bytes read at once.
@@ -49,6 +53,7 @@ impl JournalFile {
         let length = length.ok_or_else(|| io::Error::other("too many records at once"))?;
         self.file.write_all(&length.to_le_bytes())?;
         self.file.write_all(&u32::from(self.anew).to_le_bytes())?;
+        self.file.write_all(&checksum(records).to_le_bytes())?;
         self.file.write_all(records)?;
         self.anew = false;
         self.bytes += (HEAD_BYTES + records.len()) as u64;
@@ -74,10 +79,35 @@ impl JournalFile {
     }
 }
 
+fn checksum(records: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(records);
+    crc.sum()
+}
+
+/// Some bytes of a file that others read, too.
+#[derive(Debug)]
+struct Some {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Some {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
+        let most = left.min(to.len());
+        let to = to.get_mut(..most).unwrap_or_default();
+        let read = self.file.read_at(to, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// Being read.
 #[derive(Debug)]
 pub struct Chunks {
-    file: BufReader<File>,
+    file: BufReader<Some>,
     chunk: Vec<u8>,
 }
 
@@ -93,17 +123,17 @@ pub enum ChunkError {
 }
 
 impl Chunks {
-    /// Those from this byte on: where one begins.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    pub fn open(path: &Path, from: u64) -> Result<Self, ChunkError> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(from))?;
-        Ok(Chunks {
-            file: BufReader::with_capacity(BUFFER_BYTES, file),
+    /// Those from this byte on, where one begins, up to the `end`.
+    pub fn of(file: Arc<File>, from: u64, end: u64) -> Self {
+        let some = Some {
+            file,
+            at: from,
+            end,
+        };
+        Chunks {
+            file: BufReader::with_capacity(BUFFER_BYTES, some),
             chunk: Vec::new(),
-        })
+        }
     }
 
     /// The next one, and whether a checkpoint is in front of it.
@@ -124,15 +154,15 @@ impl Chunks {
             let bytes = head.get(at..at + 4).and_then(|it| it.try_into().ok());
             bytes.map(u32::from_le_bytes).unwrap_or_default()
         };
-        let (length, anew) = (word(0), word(4));
-        if length > MAX_CHUNK_BYTES || anew > 1 {
+        let (length, anew, sum) = (word(0), word(4), word(8));
+        if length == 0 || length > MAX_CHUNK_BYTES || anew > 1 {
             return Err(Damaged.into());
         }
         self.chunk.clear();
         // What is claimed is not believed: room is made for what comes.
         let length = u64::from(length);
         let read = (&mut self.file).take(length).read_to_end(&mut self.chunk)?;
-        match read as u64 == length {
+        match read as u64 == length && checksum(&self.chunk) == sum {
             true => Ok(Some((&self.chunk, anew == 1))),
             false => Err(Damaged.into()),
         }
@@ -157,8 +187,13 @@ mod tests {
         let length = file.bytes();
         file.finish().unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
+        let open = |from: u64| {
+            let file = File::open(&path).unwrap();
+            let length = file.metadata().unwrap().len();
+            Chunks::of(Arc::new(file), from, length)
+        };
         let all = |from: u64| {
-            let mut chunks = Chunks::open(&path, from).unwrap();
+            let mut chunks = open(from);
             let mut found = Vec::new();
             while let Some((chunk, anew)) = chunks.next_chunk().unwrap() {
                 found.push((chunk.to_vec(), anew));
@@ -170,12 +205,16 @@ mod tests {
         assert_eq!(all(0)[0], (b"one".to_vec(), true));
         assert_eq!(all(0)[1..], behind);
         let whole = std::fs::read(&path).unwrap();
-        for cut in [1, 7, 8, 10] {
+        for cut in [1, 11, 12, 14] {
             std::fs::write(&path, &whole[..cut]).unwrap();
-            let mut chunks = Chunks::open(&path, 0).unwrap();
-            assert!(chunks.next_chunk().is_err(), "{cut}");
+            assert!(open(0).next_chunk().is_err(), "{cut}");
         }
-        std::fs::write(&path, [0xff; 100]).unwrap();
-        assert!(Chunks::open(&path, 0).unwrap().next_chunk().is_err());
+        // A hole, and no journal at all.
+        let mut holed = whole.clone();
+        holed[12 + 1] = 0;
+        for bytes in [&holed[..], &[0xff; 100], &[0; 100]] {
+            std::fs::write(&path, bytes).unwrap();
+            assert!(open(0).next_chunk().is_err());
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::block::Transport;
 use crate::call::{Call, FileId, OperationsId, Stamp};
 use crate::calls::Output;
 use crate::event::{Event, TransportEvent};
+use crate::limits::MAX_OPERATION_LISTS;
 use crate::names::Names;
 use crate::names::replay::{Replay, ReplayError};
 use crate::stream::Facts;
@@ -135,6 +136,9 @@ impl Player {
                 }
                 record::LIST => {
                     let number = cursor.small()?;
+                    if number as usize >= MAX_OPERATION_LISTS {
+                        return Err(Damaged.into());
+                    }
                     let list = self.names.list_of(cursor.bytes()?);
                     self.lists.insert(number, list.ok_or(PlayError::Full)?);
                 }
@@ -307,7 +311,9 @@ impl Player {
             return Ok(None);
         };
         let local = u32::try_from(local).map_err(|_| Damaged)?;
-        Ok(self.replay.number(local)?)
+        // Its reader could not say which one it is.
+        let known = self.replay.number(local);
+        known.map_err(|_| PlayError::ReachedBack)
     }
 
     fn operations(&self, cursor: &mut Cursor<'_>) -> Result<Option<OperationsId>, Damaged> {

@@ -2,12 +2,14 @@
 //!
 //! Numbers count up, so a call's place is its number's lowest bits. Two that are open at the same
 //! time and would have one place make the ring twice as long: its length depends on how far apart
-//! the open ones are. Readers keep some 50,000 for a while; where there are more than
-//! [`MOST_PLACES`], the files are read in a row.
+//! the open ones are, which their reader bounds ([`MAX_OPEN_CALLS`]). Places are held in pages, made
+//! when they are first used, so that few calls take little whatever their numbers.
+
+use crate::limits::MAX_OPEN_CALLS;
 
 const LEAST_PLACES: usize = 256;
-/// Of calls 42 MB.
-const MOST_PLACES: usize = 1 << 17;
+const MOST_PLACES: usize = MAX_OPEN_CALLS.next_power_of_two();
+const PAGE: usize = 256;
 /// No call has this number.
 const NOBODY: u64 = u64::MAX;
 
@@ -15,13 +17,29 @@ const NOBODY: u64 = u64::MAX;
 #[derive(Debug, Default)]
 pub(super) struct Ring<T> {
     numbers: Vec<u64>,
-    held: Vec<T>,
+    pages: Vec<Box<[T]>>,
 }
 
 impl<T: Copy + Default> Ring<T> {
+    fn of_places(places: usize) -> Self {
+        Ring {
+            numbers: vec![NOBODY; places],
+            pages: (0..places / PAGE).map(|_| Box::default()).collect(),
+        }
+    }
+
     #[inline(always)]
     fn place(&self, number: u64) -> usize {
         number as usize & self.numbers.len().wrapping_sub(1)
+    }
+
+    #[inline(always)]
+    fn held(&mut self, place: usize) -> Option<&mut T> {
+        let page = self.pages.get_mut(place / PAGE)?;
+        if page.is_empty() {
+            *page = vec![T::default(); PAGE].into_boxed_slice();
+        }
+        page.get_mut(place % PAGE)
     }
 
     /// What is held of an open call.
@@ -29,23 +47,21 @@ impl<T: Copy + Default> Ring<T> {
     pub fn get(&mut self, number: u64) -> Option<&mut T> {
         let place = self.place(number);
         match self.numbers.get(place) {
-            Some(known) if *known == number => self.held.get_mut(place),
+            Some(known) if *known == number => self.held(place),
             _ => None,
         }
     }
 
-    /// A place for what is held of a call, open already or not; `None` if too many are open.
+    /// A place for what is held of a call, open already or not; `None` if open ones are too far
+    /// apart.
     #[inline(always)]
     pub fn enter(&mut self, number: u64) -> Option<&mut T> {
         loop {
             let place = self.place(number);
-            if self
-                .numbers
-                .get(place)
-                .is_some_and(|it| *it == NOBODY || *it == number)
-            {
+            let known = self.numbers.get(place);
+            if known.is_some_and(|it| *it == NOBODY || *it == number) {
                 self.numbers[place] = number;
-                return self.held.get_mut(place);
+                return self.held(place);
             }
             if self.numbers.len() >= MOST_PLACES {
                 return None;
@@ -57,15 +73,16 @@ impl<T: Copy + Default> Ring<T> {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        let places = (2 * self.numbers.len()).max(LEAST_PLACES);
-        let mut grown = Ring {
-            numbers: vec![NOBODY; places],
-            held: vec![T::default(); places],
-        };
-        for (number, held) in self.numbers.iter().zip(&self.held) {
-            let place = grown.place(*number);
-            if *number != NOBODY {
-                (grown.numbers[place], grown.held[place]) = (*number, *held);
+        let mut grown = Ring::of_places((2 * self.numbers.len()).max(LEAST_PLACES));
+        for place in 0..self.numbers.len() {
+            let number = self.numbers[place];
+            if number == NOBODY {
+                continue;
+            }
+            let to = grown.place(number);
+            grown.numbers[to] = number;
+            if let (Some(to), Some(from)) = (grown.held(to), self.held(place)) {
+                *to = *from;
             }
         }
         *self = grown;
@@ -77,7 +94,7 @@ impl<T: Copy + Default> Ring<T> {
         let place = self.place(number);
         let known = self.numbers.get_mut(place).filter(|it| **it == number)?;
         *known = NOBODY;
-        self.held.get(place).copied()
+        self.held(place).map(|held| *held)
     }
 
     /// None is open.

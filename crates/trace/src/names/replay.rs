@@ -3,10 +3,12 @@
 //! Bytes may be anything: what makes no sense is refused, and nothing is held that the bytes did
 //! not carry, but for one number for each file that a reader may know.
 
+use wire::limits::NFS4_FHSIZE;
 use wire::summary::Attributes;
 
 use super::Names;
 use super::log::op;
+
 use crate::block::Host;
 use crate::call::FileId;
 use crate::journal::Damaged;
@@ -191,7 +193,7 @@ impl Replay {
         server: Host,
         handle: &[u8],
     ) -> Result<(), ReplayError> {
-        if handle.is_empty() {
+        if handle.is_empty() || handle.len() > NFS4_FHSIZE as usize {
             return Err(Damaged.into());
         }
         let found = match operation {

@@ -5,7 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Streams;
 use super::connection::{Connection, Protocol};
 use super::direction::Direction;
 use super::framing::Role;
@@ -148,14 +147,5 @@ impl Connection {
             }
         }
         facts
-    }
-}
-
-impl Streams {
-    /// The number of each connection of RPC, and what is known of it now.
-    pub fn facts(&self) -> impl Iterator<Item = (u32, Facts)> {
-        let rpc = self.connections.iter().map(|(_, it)| it);
-        let rpc = rpc.filter(|it| it.protocol == Protocol::Rpc);
-        rpc.map(|it| (it.number, it.facts(None)))
     }
 }

@@ -15,7 +15,7 @@ use trace::analysis::parts::{Apart, FollowError, Following, Part, Task, read};
 use trace::analysis::{Findings, Options, Pass};
 use trace::block::Block;
 use trace::lens::{LENSES, LensOptions, Section};
-use trace::source::{Bounds, Reader, in_order};
+use trace::source::{Bounds, Input, Reader, in_order};
 
 use crate::quick_way::{HEADER_BYTES, packets, shared, spoilt};
 
@@ -221,11 +221,7 @@ fn in_a_row(files: &[PathBuf], wanted: &Wanted) -> Findings {
         lenses: lenses.chain(wanted.followed.clone()).collect(),
         ..Options::default()
     };
-    let inputs = files
-        .iter()
-        .cloned()
-        .map(trace::source::Input::File)
-        .collect();
+    let inputs = files.iter().cloned().map(Input::File).collect();
     let mut reader = Reader::open(inputs).unwrap();
     let mut pass = Pass::new(&options, Arc::default()).unwrap();
     let mut block = Block::default();
@@ -233,6 +229,19 @@ fn in_a_row(files: &[PathBuf], wanted: &Wanted) -> Findings {
         pass.block(&block).unwrap();
     }
     pass.finish(&reader.totals(), &[]).unwrap()
+}
+
+/// Frames in front of each file.
+fn frames_in_front(files: &[PathBuf]) -> Vec<u64> {
+    let mut before = 0;
+    let in_front = files.iter().map(|file| {
+        let mut reader = Reader::open(vec![Input::File(file.clone())]).unwrap();
+        let mut block = Block::default();
+        while reader.read(&mut block).unwrap() {}
+        let behind = before + reader.totals().frames;
+        std::mem::replace(&mut before, behind)
+    });
+    in_front.collect()
 }
 
 /// A part of some of the files, and its journal.
@@ -252,6 +261,7 @@ fn part_of(files: &[PathBuf], some: Range<usize>, wanted: &Wanted) -> Result<Som
         lenses: wanted.lenses.clone(),
         followed: wanted.followed.clone(),
         journal: (!wanted.followed.is_empty()).then(|| journal.clone()),
+        is_first: some.start == 0,
         ..Task::new(files[some.clone()].to_vec(), files.get(some.end).cloned())
     };
     let part = read(&task, |_| true).unwrap();
@@ -301,9 +311,17 @@ fn side_by_side(
     let threads = random.usize(1..4);
     let mut following = Following::begin(&wanted.followed, &options, threads, None).unwrap();
     read.sort_by_key(|it| it.files.start);
-    let followed = read.into_iter();
-    let followed = followed.map(|it| following.follow(&it.part, it.journal.clone()));
+    let begun = following.begun();
+    let followed = read.into_iter().map(|it| {
+        following.follow(&it.part, it.journal.clone())?;
+        // Where the next file begins is known: some of its calls are in this journal.
+        assert_eq!(begun.so_far().len(), (it.files.end + 1).min(files.len()));
+        Ok(())
+    });
     let followed = followed.collect::<Result<(), _>>();
+    if followed.is_ok() {
+        assert_eq!(begun.so_far(), frames_in_front(&files));
+    }
     let found = followed.and_then(|()| following.findings(whole, moved, &[]));
     found
         .map(|found| (found, again))
@@ -352,6 +370,7 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Compared {
             Some(again)
         }
         Err(apart) => {
+            assert_ne!(apart, Apart::Wrong, "{what}");
             println!("{what}, {} files: {apart:?}", files.len());
             None
         }

@@ -3,6 +3,8 @@
 //! Some threads have some of the lenses each. All play all journals; a journal is removed when the
 //! last of them has played it.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
@@ -49,12 +51,41 @@ impl From<PlayError> for FollowError {
 
 /// A journal that goes once nobody needs it any more.
 #[derive(Debug)]
-struct Spool(PathBuf);
+struct Spool {
+    path: PathBuf,
+    told: Arc<Told>,
+}
+
+impl Spool {
+    fn new(path: PathBuf, told: &Arc<Told>) -> Arc<Self> {
+        told.waiting.fetch_add(1, Relaxed);
+        let told = Arc::clone(told);
+        Arc::new(Spool { path, told })
+    }
+
+    /// The file, if it is a regular one of this length: whoever wrote it may be on another machine.
+    fn open(&self, length: u64) -> Result<Arc<File>, FollowError> {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(&self.path);
+        let file = opened.map_err(|error| in_file(&self.path, error))?;
+        let found = file
+            .metadata()
+            .map_err(|error| in_file(&self.path, error))?;
+        match found.is_file() && found.len() == length {
+            true => Ok(Arc::new(file)),
+            false => Err(Apart::Wrong.into()),
+        }
+    }
+}
 
 impl Drop for Spool {
     fn drop(&mut self) {
         // It is one file of a folder that goes as a whole, at the latest.
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
+        self.told.waiting.fetch_sub(1, Relaxed);
     }
 }
 
@@ -62,7 +93,9 @@ impl Drop for Spool {
 #[derive(Clone)]
 struct Job {
     spool: Arc<Spool>,
+    file: Arc<File>,
     from: u64,
+    end: u64,
     frames: u64,
     calls: u64,
     numbering: Option<Arc<Numbering>>,
@@ -83,7 +116,7 @@ struct Follower {
 #[derive(Debug, Default)]
 struct Told {
     stop: Arc<AtomicBool>,
-    /// Journals that were not played to their end by all.
+    /// Journals that are there.
     waiting: AtomicUsize,
     failed: Mutex<Option<FollowError>>,
 }
@@ -107,8 +140,8 @@ impl Begun {
         begun.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn add(&self, before: u64, begun: &[u64]) {
-        let begun = begun.iter().map(|frames| before.wrapping_add(*frames));
+    fn add(&self, before: u64, begun: impl Iterator<Item = u64>) {
+        let begun = begun.map(|frames| before.wrapping_add(frames));
         let so_far = self.0.lock();
         so_far.unwrap_or_else(PoisonError::into_inner).extend(begun);
     }
@@ -166,23 +199,24 @@ impl Following {
     /// It does not go on where the last one ended; the journal is not as long as the part says; or
     /// following failed before.
     pub fn follow(&mut self, part: &Part, journal: PathBuf) -> Result<(), FollowError> {
-        let spool = Arc::new(Spool(journal));
+        let spool = Spool::new(journal, &self.told);
         self.check()?;
-        let length = std::fs::metadata(&spool.0).map(|it| it.len());
-        let length = length.map_err(|error| in_file(&spool.0, error))?;
-        if length != part.journal_bytes() {
-            return Err(Apart::Wrong.into());
-        }
+        let end = part.journal_bytes();
+        let file = spool.open(end)?;
         let mut part = part.clone().without_tables();
         let begun = std::mem::take(&mut part.begun);
+        let next = part.next_begins();
         let mut job = Job {
             spool,
+            file,
             from: 0,
+            end,
             frames: 0,
             calls: 0,
             numbering: None,
             facts: Arc::default(),
         };
+        let first = self.whole.is_none();
         let whole = match self.whole.take() {
             None => part,
             Some(whole) => {
@@ -208,9 +242,10 @@ impl Following {
             }
         };
         self.whole = Some(whole);
-        // In front of the first row of it.
-        self.begun.add(self.frames, &begun);
-        self.told.waiting.fetch_add(self.followers.len(), Relaxed);
+        // In front of the first row of it. Some calls of the next file are in this journal.
+        let known = usize::from(!first);
+        let begun = begun.into_iter().skip(known).chain(next);
+        self.begun.add(self.frames, begun);
         for follower in &self.followers {
             // One that is gone has said why.
             let _ = follower.orders.send(Order::Play(job.clone()));
@@ -218,7 +253,7 @@ impl Following {
         self.check()
     }
 
-    /// Journals that wait to be played, or are being played, for each thread.
+    /// Journals that wait to be played, or are being played by a thread.
     ///
     /// # Errors
     /// Following failed.
@@ -229,8 +264,7 @@ impl Following {
             self.check()?;
             return Err(TraceError::Thread("lenses that follow ended".to_owned()).into());
         }
-        let each = self.followers.len().max(1);
-        Ok(self.told.waiting.load(Relaxed).div_ceil(each))
+        Ok(self.told.waiting.load(Relaxed))
     }
 
     /// Frames in front of each file that was followed, now and later.
@@ -266,12 +300,14 @@ impl Following {
                 let _ = follower.orders.send(Order::Finish(*extent));
             }
             let mut all = Followed::default();
-            for follower in followers {
-                let found = follower.thread.join();
+            let ended: Vec<_> = followers.into_iter().map(|it| it.thread.join()).collect();
+            self.check()?;
+            for found in ended {
                 let found = found.map_err(|_| TraceError::Thread("it panicked".to_owned()))?;
-                self.check()?;
                 let found = found?;
-                all.files = all.files.max(found.files);
+                if found.files >= all.files {
+                    (all.files, all.beyond) = (found.files, found.beyond);
+                }
                 all.cpu_ns = all.cpu_ns.saturating_add(found.cpu_ns);
                 all.sections.extend(found.sections);
             }
@@ -335,13 +371,13 @@ fn follow(
                     break;
                 }
                 drop(job);
-                told.waiting.fetch_sub(1, Relaxed);
             }
             Order::Finish(extent) => {
                 let sections = dispatch.finish(player.names(), &extent)?;
                 return Ok(Followed {
                     sections: sections.into_iter().skip(1).collect(),
                     files: player.names().files() as u64,
+                    beyond: player.names().beyond(),
                     cpu_ns: thread_cpu_ns(),
                 });
             }
@@ -361,7 +397,7 @@ fn play(
     job: &Job,
     told: &Told,
 ) -> Result<(), FollowError> {
-    let path = &job.spool.0;
+    let path = &job.spool.path;
     let of_chunk = |error: ChunkError| match error {
         ChunkError::Damaged(_) => FollowError::Apart(Apart::Wrong),
         ChunkError::Io(source) => in_file(path, source).into(),
@@ -375,7 +411,7 @@ fn play(
         calls: job.calls,
         connection: Box::new(move |it| numbering.as_ref().map_or(it, |known| known.of(it))),
     });
-    let mut chunks = Chunks::open(path, job.from).map_err(of_chunk)?;
+    let mut chunks = Chunks::of(Arc::clone(&job.file), job.from, job.end);
     while let Some((records, anew)) = chunks.next_chunk().map_err(of_chunk)? {
         if told.stop.load(Relaxed) {
             return Err(TraceError::Interrupted.into());

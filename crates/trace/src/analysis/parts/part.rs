@@ -11,7 +11,7 @@ use crate::block::Block;
 use crate::lens::operations::{Operations, Unfit};
 use crate::lens::{Extent, LENSES, Lens, LensOptions, Section};
 use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
-use crate::names::Names;
+use crate::names::{Beyond, Names};
 use crate::packet::{Anomaly, Lost};
 use crate::source::{Totals, overlaps};
 use crate::stream::{Began, Facts, Rest};
@@ -33,7 +33,9 @@ pub enum Apart {
     )]
     ReachedBack,
     /// A table was full.
-    #[error("more connections, operations or lists of them than are told apart")]
+    #[error(
+        "more connections, operations or lists of them, or names of files, than are told apart"
+    )]
     Full,
     /// There is no call of RPC.
     #[error("there is no call in it")]
@@ -109,6 +111,7 @@ impl End {
                 *number = numbering.of(*number);
             }
             let rest = known.entry(connection).or_default();
+            rest.facts.add(&more.facts);
             rest.syns.extend(more.syns);
             rest.idle = more.idle;
         }
@@ -240,6 +243,9 @@ impl Part {
         if self.fragments && next.fragments {
             return Err(Apart::ReachedBack);
         }
+        if facts.len() > MAX_CONNECTIONS {
+            return Err(Apart::Wrong);
+        }
         let mut known: BTreeMap<Known, Rest> = rest.into_iter().collect();
         let idle = known.values().filter(|rest| rest.idle.is_some()).count();
         let seen = self.seen.iter().chain(&next.seen).max().copied();
@@ -296,7 +302,15 @@ impl Part {
         Ok((self, joint))
     }
 
-    /// Length of the journal that was written with it.
+    /// Frames in front of the next file, from where its reader began; none: there is no such file.
+    pub(super) fn next_begins(&self) -> Option<u64> {
+        match &self.end {
+            End::Agrees { before, .. } => Some(*before),
+            End::Last | End::Open => None,
+        }
+    }
+
+    /// Length of the journal that was written with it, if it was joined with nothing.
     pub(super) fn journal_bytes(&self) -> u64 {
         journal_bytes(self.stretches.iter())
     }
@@ -355,7 +369,6 @@ impl Part {
         let mut anomalies = all.sums.anomalies()?;
         anomalies.push((Anomaly::FilesReordered.name(), moved));
         anomalies.push((Anomaly::FilesOverlap.name(), overlapping(&self.files)));
-        anomalies.retain(|(_, count)| *count > 0);
         let (first_ns, last_ns) = all.times_ns.unwrap_or_default();
         let extent = Extent {
             first_ns,
@@ -369,6 +382,10 @@ impl Part {
         sections.extend(followed.sections);
         let place = |name: &str| LENSES.iter().position(|(lens, ..)| *lens == name);
         sections.sort_by_key(|(name, _)| place(name));
+        for (kind, count) in summary::beyond(&followed.beyond) {
+            anomalies.push((kind, count));
+        }
+        anomalies.retain(|(_, count)| *count > 0);
         let whole = summary::Whole {
             extent,
             has_times: all.times_ns.is_some(),
@@ -396,8 +413,9 @@ impl Part {
 #[derive(Debug, Default)]
 pub(super) struct Followed {
     pub(super) sections: Vec<(String, Section)>,
-    /// Files named.
+    /// Files named, and what of them did not fit.
     pub(super) files: u64,
+    pub(super) beyond: Beyond,
     pub(super) cpu_ns: u64,
 }
 

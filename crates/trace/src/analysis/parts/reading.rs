@@ -37,6 +37,8 @@ pub struct Task {
     pub followed_rows: bool,
     /// See [`Task::followed`].
     pub journal: Option<PathBuf>,
+    /// Its first file is the capture's: nobody goes on within its journal, which has no checkpoints.
+    pub is_first: bool,
     /// Sizes of blocks.
     pub bounds: Bounds,
     /// Blocks in front of the first checkpoint.
@@ -53,6 +55,7 @@ impl Task {
             followed: Vec::new(),
             followed_rows: false,
             journal: None,
+            is_first: false,
             bounds: Bounds::default(),
             first_blocks: FIRST_BLOCKS,
         }
@@ -164,6 +167,7 @@ impl Walk {
 }
 
 /// What there is to say of a stretch of the journal.
+#[derive(Default)]
 struct Written {
     bytes: u64,
     /// It depends on what was read before the stretch.
@@ -249,7 +253,7 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
             None => {
                 part.saw(&walk.block, input, walk.reader.begun_ns());
                 if task.checkpoint(blocks).is_some() {
-                    checkpoint(&mut part, &mut walk)?;
+                    checkpoint(&mut part, &mut walk, task.is_first)?;
                 }
             }
             Some(beside) => {
@@ -279,10 +283,13 @@ fn begun(watcher: &Watcher, task: &Task) -> Vec<u64> {
 }
 
 /// A checkpoint of the task's own files.
-fn checkpoint(part: &mut Part, walk: &mut Walk) -> Result<(), TraceError> {
+fn checkpoint(part: &mut Part, walk: &mut Walk, is_first: bool) -> Result<(), TraceError> {
     let number = part.stretches.len();
     let newcomers = newcomers(part, walk);
-    let written = walk.journal_anew()?;
+    let written = match is_first {
+        true => Written::default(),
+        false => walk.journal_anew()?,
+    };
     cut(part, walk, newcomers, &written);
     walk.pass.streams().note_horizon(number);
     Ok(())
