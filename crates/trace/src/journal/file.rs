@@ -1,5 +1,5 @@
-//! A journal's file: chunks of whole records, each with its length, whether a checkpoint is in front
-//! of it, and its checksum: a file on a network may have holes that nobody was told of.
+//! A journal's file: chunks of whole records, each with its length, whether a checkpoint is in
+//! front of it, and its checksum: a file on a network may have holes that nobody was told of.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -2,8 +2,8 @@
 //!
 //! Numbers count up, so a call's place is its number's lowest bits. Two that are open at the same
 //! time and would have one place make the ring twice as long: its length depends on how far apart
-//! the open ones are, which their reader bounds ([`MAX_OPEN_CALLS`]). Places are held in pages, made
-//! when they are first used, so that few calls take little whatever their numbers.
+//! the open ones are, which their reader bounds ([`MAX_OPEN_CALLS`]). Places are held in pages,
+//! made when they are first used, so that few calls take little whatever their numbers.
 
 use crate::limits::MAX_OPEN_CALLS;
 

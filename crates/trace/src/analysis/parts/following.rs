@@ -17,13 +17,24 @@ use measure::clock::thread_cpu_ns;
 use super::super::dispatch::Dispatch;
 use super::super::{Findings, Options};
 use super::numbering::Numbering;
-use super::part::{Followed, Joint};
+use super::part::Joint;
 use super::{Apart, Part};
 use crate::error::TraceError;
 use crate::journal::file::{ChunkError, Chunks};
 use crate::journal::{PlayError, Player, Shift};
-use crate::lens::{Extent, LENSES, LensOptions};
+use crate::lens::{Extent, LENSES, LensOptions, Section};
+use crate::names::Beyond;
 use crate::stream::Facts;
+
+/// What was found by lenses that were told by journals.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    pub(super) sections: Vec<(String, Section)>,
+    /// Files named, and what of them did not fit.
+    pub(super) files: u64,
+    pub(super) beyond: Beyond,
+    pub(super) cpu_ns: u64,
+}
 
 /// What rows of the calls take, as lenses tell it.
 const ROWS_COST: u32 = 600;

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Findings, summary};
+use super::following::Followed;
 use super::numbering::Numbering;
 use super::stretch::{Known, Stretch};
 use crate::block::Block;
 use crate::lens::operations::{Operations, Unfit};
 use crate::lens::{Extent, LENSES, Lens, LensOptions, Section};
 use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
-use crate::names::{Beyond, Names};
+use crate::names::Names;
 use crate::packet::{Anomaly, Lost};
 use crate::source::{Totals, overlaps};
 use crate::stream::{Began, Facts, Rest};
@@ -274,16 +275,7 @@ impl Part {
             }
         }
         self.end = next.end.knowing(known, &numbering);
-        let first_seen: BTreeSet<&Known> = self.began.iter().map(|(it, _)| it).collect();
-        let more = next.began.iter().filter(|(it, _)| !first_seen.contains(it));
-        let more: Vec<_> = more
-            .map(|(it, how)| {
-                let mut how = how.clone();
-                how.number = numbering.of(how.number);
-                (it.clone(), how)
-            })
-            .collect();
-        self.began.extend(more);
+        self.began_further(&next.began, &numbering);
         self.files.extend(next.files);
         self.lists.extend(next.lists);
         self.fragments |= next.fragments;
@@ -300,6 +292,20 @@ impl Part {
             facts,
         };
         Ok((self, joint))
+    }
+
+    /// How connections began that were first seen in the next part.
+    fn began_further(&mut self, next: &[(Known, Began)], numbering: &Numbering) {
+        let first_seen: BTreeSet<&Known> = self.began.iter().map(|(it, _)| it).collect();
+        let more = next.iter().filter(|(it, _)| !first_seen.contains(it));
+        let more: Vec<_> = more
+            .map(|(it, how)| {
+                let mut how = how.clone();
+                how.number = numbering.of(how.number);
+                (it.clone(), how)
+            })
+            .collect();
+        self.began.extend(more);
     }
 
     /// Frames in front of the next file, from where its reader began; none: there is no such file.
@@ -407,16 +413,6 @@ impl Part {
             cpu_ns: self.cpu_ns.saturating_add(followed.cpu_ns),
         })
     }
-}
-
-/// What was found by lenses that were told by journals.
-#[derive(Debug, Default)]
-pub(super) struct Followed {
-    pub(super) sections: Vec<(String, Section)>,
-    /// Files named, and what of them did not fit.
-    pub(super) files: u64,
-    pub(super) beyond: Beyond,
-    pub(super) cpu_ns: u64,
 }
 
 /// The sections of the table by operation and of the other lenses.

@@ -37,7 +37,7 @@ pub struct Task {
     pub followed_rows: bool,
     /// See [`Task::followed`].
     pub journal: Option<PathBuf>,
-    /// Its first file is the capture's: nobody goes on within its journal, which has no checkpoints.
+    /// Its first file is the capture's: its journal needs no checkpoints.
     pub is_first: bool,
     /// Sizes of blocks.
     pub bounds: Bounds,
