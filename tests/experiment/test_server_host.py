@@ -169,7 +169,9 @@ def test_no_call_arrives_before_it_was_sent(hosts: int, tmp_path: Path) -> None:
     assert [host.host for host in found.hosts] == [one.name for one in record.client_hosts]
     for host, one in zip(found.hosts, record.client_hosts, strict=True):
         assert one.operations is not None
-        assert host.total >= one.operations > 10
+        assert one.operations > 10
+        # A generator without a processor sends the last ones behind the captures' end.
+        assert host.total >= one.operations or record.status == "failed"
         answered = host.total - host.left_out.get("not answered", 0)
         assert host.calls > 0.95 * answered > 10, host.left_out
         assert host.error_ns > 0
