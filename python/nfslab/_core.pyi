@@ -1645,18 +1645,27 @@ def capture_order(files: list[str] | list[Path]) -> tuple[list[Path], int]:
     CoreError as those of `Trace`.
     """
 
+@type_check_only
+class JournalAsked(TypedDict):
+    """What happened is written to the `journal`, a new file, as far as it is needed: by the
+    `followed` lenses, for `rows` of the calls. `is_first`: nothing of the capture is in front."""
+
+    journal: str
+    followed: list[str]
+    rows: bool
+    is_first: bool
+
 def read_part(
     files: list[str] | list[Path],
     next: str | Path | None,
     lenses: list[str],
     progress: Callable[[TraceProgress], object],
-    journal: tuple[str | Path, list[str], bool, bool] | None = None,
+    journal: JournalAsked | None = None,
 ) -> bytes:
     """The table per operation of files of a capture, and these lenses, to be joined with others'.
 
-    Reads the beginning of the `next` file as well. `progress` ends it by what it raises. What
-    happened is written to the `journal`: a new file, the lenses that follow, whether rows of the
-    calls are made of it, and whether the first file is the capture's: `Following` reads that. CoreError as those of `Trace`.
+    Reads the beginning of the `next` file as well. `progress` ends it by what it raises. `Following`
+    reads the journal. CoreError as those of `Trace`.
     """
 
 @final

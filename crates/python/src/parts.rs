@@ -24,6 +24,16 @@ pub fn capture_order(py: Python<'_>, files: Vec<PathBuf>) -> PyResult<(Vec<PathB
     found.map_err(|error| to_python(py, &error))
 }
 
+/// A journal that is to be written.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct JournalAsked {
+    journal: PathBuf,
+    followed: Vec<String>,
+    rows: bool,
+    is_first: bool,
+}
+
 /// Reads files in a row, and the beginning of the next one; `progress` is called now and then, and
 /// ends it by what it raises.
 #[pyfunction]
@@ -34,15 +44,15 @@ pub fn read_part<'py>(
     next: Option<PathBuf>,
     lenses: Vec<String>,
     progress: Py<PyAny>,
-    journal: Option<(PathBuf, Vec<String>, bool, bool)>,
+    journal: Option<JournalAsked>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut task = Task {
         lenses,
         ..Task::new(files, next)
     };
-    if let Some((path, followed, rows, is_first)) = journal {
-        (task.journal, task.followed) = (Some(path), followed);
-        (task.followed_rows, task.is_first) = (rows, is_first);
+    if let Some(asked) = journal {
+        (task.journal, task.followed) = (Some(asked.journal), asked.followed);
+        (task.followed_rows, task.is_first) = (asked.rows, asked.is_first);
     }
     let mut raised = None;
     let part = py.detach(|| {

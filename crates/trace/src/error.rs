@@ -1,7 +1,7 @@
 //! Why a capture cannot be read at all. What can be read in part is an anomaly, not an error.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -75,4 +75,12 @@ pub enum TraceError {
     /// A thread could not be started or ended badly.
     #[error("a thread of the analysis failed: {0}")]
     Thread(String),
+}
+
+impl TraceError {
+    /// What the operating system said of a file.
+    pub fn of_file(path: &Path, source: io::Error) -> Self {
+        let name = path.display().to_string();
+        TraceError::Io { name, source }
+    }
 }

@@ -13,6 +13,7 @@
 //! * [`calls`] matches replies, retransmissions and duplicates to calls and learns paths.
 //! * [`lens`] holds the analyses; each sees events in the order of the capture, and settled calls
 //!   in the order of the calls.
+//! * [`journal`] writes down what passes to the lenses, and plays it to lenses elsewhere.
 //! * [`columns`] makes Arrow batches of the settled calls.
 //!
 //! Decisions: every table and queue has a bound in [`limits`], and reaching one is counted as an

@@ -54,9 +54,9 @@ def read(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
     files = files_of(told, [*told["files"], *following])
     count = len(told["files"])
     own, behind = files[:count], files[count:]
-    journal = None
+    journal: Any = None
     if told["journal"] is not None:
-        journal = told["journal"], told["followed"], told["rows"], told["is_first"]
+        journal = {name: told[name] for name in ("journal", "followed", "rows", "is_first")}
     part = read_part(own, behind[0] if behind else None, told["lenses"], progress, journal)
     return {"part": part.decode()}
 

@@ -343,7 +343,8 @@ def _by_one_because(side: Sequence[Source], asked: Asked, *, here: bool) -> str 
     if asked.window_ns is not None:
         return "--from and --to need the files in a row"
     if here and followed.needs_spool(asked) and followed.processors() < followed.LEAST_PROCESSORS:
-        return f"on fewer than {followed.LEAST_PROCESSORS} processors that is faster for all tables"
+        few = f"on fewer than {followed.LEAST_PROCESSORS} processors"
+        return f"{few} that is faster for these tables"
     return None
 
 

@@ -87,7 +87,7 @@ impl Dispatch {
         let mut followed = Interest::default();
         for name in &options.followed {
             if let Some(lens) = make(name, &options.lens)? {
-                followed = followed.and(lens.interest());
+                followed = followed.with(lens.interest());
             }
         }
         if options.followed_rows {
@@ -96,7 +96,7 @@ impl Dispatch {
         // What is open is told of until it is settled.
         followed.calls |= followed.messages;
         let here = lenses.iter().map(|lens| lens.interest);
-        let all = here.fold(followed, Interest::and);
+        let all = here.fold(followed, Interest::with);
         Ok(Dispatch {
             calls: all.calls,
             messages: all.messages,

@@ -306,25 +306,28 @@ impl Player {
     }
 
     fn file(&self, cursor: &mut Cursor<'_>) -> Result<Option<FileId>, PlayError> {
-        let number: u64 = cursor.number()?;
-        let Some(local) = number.checked_sub(1) else {
+        let Some(local) = own_number(cursor)? else {
             return Ok(None);
         };
-        let local = u32::try_from(local).map_err(|_| Damaged)?;
         // Its reader could not say which one it is.
         let known = self.replay.number(local);
         known.map_err(|_| PlayError::ReachedBack)
     }
 
     fn operations(&self, cursor: &mut Cursor<'_>) -> Result<Option<OperationsId>, Damaged> {
-        let number: u64 = cursor.number()?;
-        let Some(local) = number.checked_sub(1) else {
+        let Some(local) = own_number(cursor)? else {
             return Ok(None);
         };
-        let local = u32::try_from(local).map_err(|_| Damaged)?;
         self.lists
             .get(&local)
             .map(|list| Some(*list))
             .ok_or(Damaged)
     }
+}
+
+/// A number that its reader gave, if there is one.
+fn own_number(cursor: &mut Cursor<'_>) -> Result<Option<u32>, Damaged> {
+    let one_more = cursor.number()?;
+    let number = one_more.checked_sub(1).map(u32::try_from);
+    number.transpose().map_err(|_| Damaged)
 }

@@ -47,7 +47,7 @@ pub struct Interest {
 
 impl Interest {
     /// What either wants to see.
-    pub fn and(self, other: Self) -> Self {
+    pub fn with(self, other: Self) -> Self {
         Interest {
             calls: self.calls | other.calls,
             messages: self.messages | other.messages,

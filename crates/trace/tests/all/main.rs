@@ -6,7 +6,7 @@
 mod rows;
 
 mod against_tshark;
-mod apart;
+mod lens_by_lens;
 mod mapped_files;
 mod parts;
 mod quick_way;

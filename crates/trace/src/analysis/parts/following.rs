@@ -3,9 +3,12 @@
 //! Some threads have some of the lenses each. All play all journals; a journal is removed when the
 //! last of them has played it.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,10 +84,10 @@ impl Spool {
             .read(true)
             .custom_flags(flags)
             .open(&self.path);
-        let file = opened.map_err(|error| in_file(&self.path, error))?;
+        let file = opened.map_err(|error| TraceError::of_file(&self.path, error))?;
         let found = file
             .metadata()
-            .map_err(|error| in_file(&self.path, error))?;
+            .map_err(|error| TraceError::of_file(&self.path, error))?;
         match found.is_file() && found.len() == length {
             true => Ok(Arc::new(file)),
             false => Err(Apart::Wrong.into()),
@@ -397,11 +400,6 @@ fn follow(
     Err(TraceError::Interrupted.into())
 }
 
-fn in_file(path: &Path, source: std::io::Error) -> TraceError {
-    let name = path.display().to_string();
-    TraceError::Io { name, source }
-}
-
 fn play(
     player: &mut Player,
     dispatch: &mut Dispatch,
@@ -411,7 +409,7 @@ fn play(
     let path = &job.spool.path;
     let of_chunk = |error: ChunkError| match error {
         ChunkError::Damaged(_) => FollowError::Apart(Apart::Wrong),
-        ChunkError::Io(source) => in_file(path, source).into(),
+        ChunkError::Io(source) => TraceError::of_file(path, source).into(),
     };
     for (connection, facts) in job.facts.iter() {
         player.know(*connection, facts);

@@ -82,7 +82,7 @@ struct Walk {
 /// The file that a pass's journal goes to.
 struct Journal {
     file: JournalFile,
-    name: String,
+    path: PathBuf,
     /// Where the last checkpoint was, bytes.
     begun: u64,
     spare: Vec<u8>,
@@ -90,20 +90,14 @@ struct Journal {
 
 impl Journal {
     fn create(path: &Path) -> Result<Self, TraceError> {
-        let name = path.display().to_string();
         let file = JournalFile::create(path);
         Ok(Journal {
-            file: file.map_err(|source| in_file(&name, source))?,
-            name,
+            file: file.map_err(|source| TraceError::of_file(path, source))?,
+            path: path.to_owned(),
             begun: 0,
             spare: Vec::new(),
         })
     }
-}
-
-fn in_file(name: &str, source: std::io::Error) -> TraceError {
-    let name = name.to_owned();
-    TraceError::Io { name, source }
 }
 
 impl Walk {
@@ -138,7 +132,7 @@ impl Walk {
         if writer.waiting_bytes() >= least {
             journal.spare = writer.take(std::mem::take(&mut journal.spare));
             let added = journal.file.add(&journal.spare);
-            added.map_err(|source| in_file(&journal.name, source))?;
+            added.map_err(|source| TraceError::of_file(&journal.path, source))?;
         }
         Ok(())
     }
@@ -376,7 +370,7 @@ fn ended(
     cut(&mut part, &mut walk, newcomers, &written);
     if let Some(journal) = walk.journal.take() {
         let finished = journal.file.finish();
-        finished.map_err(|source| in_file(&journal.name, source))?;
+        finished.map_err(|source| TraceError::of_file(&journal.path, source))?;
     }
     part.fragments = walk.reader.fragments().0;
     part.lists = walk.pass.operation_lists().iter().cloned().collect();
