@@ -8,14 +8,14 @@
 A capture (`small` of capture_generator.py) is cut into files of one size, plain and compressed
 with gzip -1. One process on one processor, one process, and N processes take turns on the same
 files from the page cache, in a new random order in each repetition. That all print the same JSON is
-checked. One process has two threads (reading and decompressing, analysing): with a second processor
-it is faster already. The aim is that two processes on two free processors take at most 1 / 1.7 of
-what one takes on one of them, by the shortest of the repetitions.
+checked. One process has threads (reading and decompressing, finding calls, lenses): with a second
+processor it is faster already. The aim is that `--workers 2` on two free processors takes at most
+1 / 1.7 of what one process takes on one of them, by the shortest of the repetitions.
 
 Without options the table per operation is made (--quick), of parts. With --all all tables are made,
-with --calls the rows of the calls as well: the lenses' own work is then done in a row, beside the
-reading, by threads of the first process, which compete with the readers for the processors. What is
-measured is all of it, journals on --dir too. There is no aim for that.
+with --calls the rows of the calls as well, for which there is no aim. With few processors one
+process makes these, whatever --workers says; with --journals they are also made of files that are
+read side by side, and the journals on --dir are a part of what is measured.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from nfslab.__main__ import main
 followed.LEAST_PROCESSORS = 1
 main()
 """
-"""`nfslab`, side by side on two processors, too."""
+"""`nfslab`, side by side with two processors, too."""
 
 
 def is_packet(capture: mmap.mmap, at: int) -> bool:
@@ -97,9 +97,16 @@ def measure(paths: list[Path], options: argparse.Namespace, folder: Path) -> dic
     by = [f"--by={what}" for what in options.by]
     what = [] if options.all else ["--quick", *by]
     rows = ["--calls", str(folder / "calls.parquet")] if options.calls else []
-    ours = (sys.executable, "-c", HOWEVER_MANY, "trace", *what, *rows, "--json",
-            "--spool", str(folder), "--workers")  # fmt: skip
-    ways = {"1 on 1 processor": 1, "1": 1, f"{options.workers}": options.workers}
+    tail = ("trace", *what, *rows, "--json", "--spool", str(folder), "--workers")
+    ours = (sys.executable, "-m", "nfslab", *tail)
+    ways = {
+        "1 on 1 processor": (*ours, "1"),
+        "1": (*ours, "1"),
+        f"{options.workers}": (*ours, f"{options.workers}"),
+    }
+    if options.journals:
+        even_so = (sys.executable, "-c", HOWEVER_MANY, *tail, f"{options.workers}")
+        ways[f"{options.workers}, journals"] = even_so
     costs: dict[str, list[Cost]] = {way: [] for way in ways}
     order = random.Random(SEED)
     all_processors = os.sched_getaffinity(0)
@@ -107,7 +114,7 @@ def measure(paths: list[Path], options: argparse.Namespace, folder: Path) -> dic
         for way in order.sample(list(ways), len(ways)):
             few = {min(all_processors)} if way == "1 on 1 processor" else all_processors
             os.sched_setaffinity(0, few)
-            costs[way].append(run([*ours, str(ways[way]), *map(str, paths)], folder))
+            costs[way].append(run([*ways[way], *map(str, paths)], folder))
     os.sched_setaffinity(0, all_processors)
     if len({told(cost) for some in costs.values() for cost in some}) != 1:
         raise SystemExit("one process and several do not print the same")
@@ -124,6 +131,7 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--by", action="append", default=[], help="as nfslab trace --by")
     parser.add_argument("--all", action="store_true", help="all tables")
+    parser.add_argument("--journals", action="store_true", help="side by side even so")
     parser.add_argument("--calls", action="store_true", help="with --all: rows of calls, too")
     parser.add_argument("--small", action="store_true", help="does it work: no figure is judged")
     options = parser.parse_args()
@@ -150,7 +158,7 @@ def main() -> int:
                 times[f"{kind}, {workers}"] = alone / wall_s
                 print(f"| {len(paths)} {kind} | {workers} | {wall_s:.2f} | {cpu_s:.2f} "
                       f"| {alone / wall_s:.2f} | {one / wall_s:.2f} |", flush=True)  # fmt: skip
-    if options.small or options.all or options.workers != 2:
+    if options.small or options.calls or options.workers != 2:
         return 0
     reached = [times[f"{kind}, 2"] for kind in ("plain", "gzip")]
     print(f"\nplain {reached[0]:.2f}, gzip {reached[1]:.2f} times one on one processor; aim: {AIM}")

@@ -1672,7 +1672,7 @@ def read_part(
 class Following:
     """Lenses that follow a capture as a whole, and the rows of the calls, by journals of its parts.
 
-    They are shared out among at most so many `threads`. `file_classes` as of `Trace`.
+    `file_classes` as of `Trace`.
     CoreError("config"): a lens is not known, or a class's pattern is none.
     """
 
@@ -1680,7 +1680,6 @@ class Following:
         cls,
         lenses: list[str],
         file_classes: list[tuple[str, str]],
-        threads: int,
         rows: bool = False,
     ) -> Following: ...
     def follow(self, part: bytes, journal: str | Path) -> None:

@@ -107,12 +107,11 @@ pub struct Following {
 #[pymethods]
 impl Following {
     #[new]
-    #[pyo3(signature = (lenses, file_classes, threads, rows = false))]
+    #[pyo3(signature = (lenses, file_classes, rows = false))]
     fn new(
         py: Python<'_>,
         lenses: Vec<String>,
         file_classes: Vec<(String, String)>,
-        threads: usize,
         rows: bool,
     ) -> PyResult<Self> {
         let options = LensOptions {
@@ -121,7 +120,7 @@ impl Following {
         };
         let (sender, received) = sync_channel(BATCHES);
         let sender = rows.then_some(sender);
-        let following = parts::Following::begin(&lenses, &options, threads, sender);
+        let following = parts::Following::begin(&lenses, &options, None, sender);
         let following = following.map_err(|error| to_python(py, &error))?;
         Ok(Following {
             begun: following.begun(),

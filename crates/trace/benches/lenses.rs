@@ -163,9 +163,11 @@ fn pass(name: &str, calls: &[Call], names: &Names) -> u64 {
         spent
     } else if let Some(mut lens) = lens(name) {
         let begin = cpu_ns();
-        if lens.interest().calls {
-            for call in calls {
-                lens.call(black_box(call), names);
+        let interest = lens.interest();
+        for call in calls.iter().filter(|_| interest.calls) {
+            match interest.names {
+                true => lens.call_named(black_box(call), names),
+                false => lens.call(black_box(call)),
             }
         }
         let spent = cpu_ns() - begin;

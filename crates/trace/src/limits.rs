@@ -11,6 +11,11 @@ pub const BLOCK_BYTES: usize = 512 << 10;
 pub const WINDOW_BYTES: usize = 8 << 20;
 /// Blocks in flight between the threads.
 pub const BLOCKS: usize = 6;
+/// Events and calls handed to the threads of lenses at once: few enough to stay in a cache of the
+/// processors, enough for what it costs to wake a thread (256 and 4096 took 5 % more CPU in all).
+pub const LENS_CHUNK: usize = 1024;
+/// Chunks of them, of all threads together; about 3 MB.
+pub const LENS_CHUNKS: usize = 8;
 /// Largest frame believed, bytes (libpcap's `MAXIMUM_SNAPLEN`).
 pub const MAX_FRAME_BYTES: u32 = 256 << 10;
 /// Largest window of a zstd frame: what zstd itself takes unless told otherwise, and what

@@ -38,9 +38,9 @@ SPOOL: Final = Path("/var/tmp")
 """Where journals are if nothing is said: on a disk."""
 
 
-LEAST_PROCESSORS: Final = 3
-"""With fewer here, journals take longer to write and play than a second processor gains
-(`benches/trace_workers.py --all`)."""
+LEAST_PROCESSORS: Final = 4
+"""With fewer here, one process with its threads is faster: journals take CPU time to write and to
+play (`benches/trace_workers.py --all --journals`)."""
 
 
 def processors() -> int:
@@ -98,9 +98,7 @@ class Followed(NothingFollows):
 
         self._lenses = [lens for lens in asked.lenses if lens not in PUT_TOGETHER]
         self._rows = asked.calls is not None
-        # Each one plays all journals: the readers need processors as well.
-        threads = max(processors() // 2, 1)
-        self.lenses = Following(self._lenses, list(asked.file_classes), threads, self._rows)
+        self.lenses = Following(self._lenses, list(asked.file_classes), self._rows)
         self._held_most = 2 * workers + 2
         self._folder = folder
         self._names = itertools.count()

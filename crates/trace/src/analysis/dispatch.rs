@@ -10,6 +10,8 @@ use arrow_array::RecordBatch;
 use serde_json::Value;
 
 use super::Options;
+use super::lens_threads::LensThreads;
+use super::lenses::Lenses;
 use crate::call::{Brief, Call};
 use crate::calls::Output;
 use crate::columns::Batches;
@@ -24,13 +26,6 @@ use crate::names::Names;
 /// writing a batch takes.
 const RETRY: Duration = Duration::from_millis(2);
 
-/// A lens with its name.
-struct Running {
-    name: &'static str,
-    lens: Box<dyn Lens>,
-    interest: Interest,
-}
-
 /// Where batches of columns go.
 pub(super) struct Columns {
     batches: Batches,
@@ -43,18 +38,17 @@ pub(super) struct Columns {
 pub(super) struct Dispatch {
     /// The lens that always runs, and that looks at every call.
     operations: Operations,
-    /// The others that are asked for.
-    lenses: Vec<Running>,
+    /// The others that are asked for, but for those that other threads have.
+    lenses: Lenses,
+    threads: Option<LensThreads>,
     columns: Option<Columns>,
     /// What lenses elsewhere want to see, and where it is written.
     followed: Interest,
     journal: Option<Writer>,
     /// Times of calls that count, nanoseconds since 1970; not known before the first frame.
     window_ns: Option<(i64, i64)>,
-    calls: bool,
-    messages: bool,
-    transport: bool,
-    files: bool,
+    /// What is wanted here or elsewhere, but for columns.
+    wanted: Interest,
     stop: Arc<AtomicBool>,
     /// Why columns cannot go on.
     failed: Option<TraceError>,
@@ -74,16 +68,7 @@ impl Dispatch {
         let wanted = |name: &str| {
             options.lenses.is_empty() || options.lenses.iter().any(|asked| asked == name)
         };
-        let mut lenses = Vec::new();
-        for (name, make, _) in LENSES.iter().skip(1).filter(|(name, ..)| wanted(name)) {
-            let lens = make(&options.lens)?;
-            let interest = lens.interest();
-            lenses.push(Running {
-                name,
-                lens,
-                interest,
-            });
-        }
+        let lenses = Lenses::make(wanted, &options.lens)?;
         let mut followed = Interest::default();
         for name in &options.followed {
             if let Some(lens) = make(name, &options.lens)? {
@@ -95,17 +80,13 @@ impl Dispatch {
         }
         // What is open is told of until it is settled.
         followed.calls |= followed.messages;
-        let here = lenses.iter().map(|lens| lens.interest);
-        let all = here.fold(followed, Interest::with);
         Ok(Dispatch {
-            calls: all.calls,
-            messages: all.messages,
-            transport: all.transport,
-            files: all.files,
+            wanted: followed.with(lenses.interest()),
             followed,
             journal: options.journal.then(Writer::default),
             operations: Operations::default(),
             lenses,
+            threads: None,
             columns: None,
             window_ns: None,
             stop,
@@ -113,6 +94,18 @@ impl Dispatch {
             settled: 0,
             counted: 0,
         })
+    }
+
+    /// Lenses that need no names get at most so many threads of their own.
+    ///
+    /// # Errors
+    /// No thread can be begun.
+    pub(super) fn begin_threads(&mut self, most: usize) -> Result<(), TraceError> {
+        let shares = self.lenses.share_out(most);
+        if !shares.is_empty() {
+            self.threads = Some(LensThreads::begin(shares)?);
+        }
+        Ok(())
     }
 
     /// Batches of columns go there.
@@ -131,9 +124,7 @@ impl Dispatch {
 
     /// What the other lenses counted since this was asked last; `None` if one cannot tell.
     pub(super) fn take_counted_by_lens(&mut self) -> Option<BTreeMap<String, Value>> {
-        let all = self.lenses.iter_mut();
-        all.map(|running| Some((running.name.to_owned(), running.lens.take_counted().ok()?)))
-            .collect()
+        self.lenses.take_counted()
     }
 
     /// The journal, if one is written here.
@@ -148,7 +139,7 @@ impl Dispatch {
 
     /// Whether any lens but that of the operations runs.
     pub(super) fn has_lenses(&self) -> bool {
-        !self.lenses.is_empty()
+        !self.lenses.is_empty() || self.threads.is_some()
     }
 
     /// Only calls first sent within this time count.
@@ -168,15 +159,19 @@ impl Dispatch {
 
     /// Why the analysis cannot go on.
     pub(super) fn take_failure(&mut self) -> Option<TraceError> {
-        self.failed.take()
+        let threads = self.threads.as_ref();
+        self.failed
+            .take()
+            .or_else(|| threads.and_then(LensThreads::failure))
     }
 
-    /// All calls were seen: last batch, sections.
+    /// All calls were seen: last batch; gives sections, and the CPU time of other threads in
+    /// nanoseconds.
     pub(super) fn finish(
         mut self,
         names: &Names,
         extent: &Extent,
-    ) -> Result<Vec<(String, Section)>, TraceError> {
+    ) -> Result<(Vec<(String, Section)>, u64), TraceError> {
         self.hand_over();
         if let Some(mut columns) = self.columns.take()
             && let Some(batch) = columns.batches.finish()?
@@ -188,11 +183,14 @@ impl Dispatch {
         }
         let first = LENSES.first().map(|(name, ..)| *name).unwrap_or_default();
         let mut sections = vec![(first.to_owned(), self.operations.finish(names, extent))];
-        sections.extend(self.lenses.iter_mut().map(|running| {
-            let section = running.lens.finish(names, extent);
-            (running.name.to_owned(), section)
-        }));
-        Ok(sections)
+        let mut cpu_ns = 0;
+        if let Some(threads) = self.threads.take() {
+            let (shares, took_ns) = threads.finish()?;
+            self.lenses.take_back(shares);
+            cpu_ns = took_ns;
+        }
+        sections.extend(self.lenses.finish(names, extent));
+        Ok((sections, cpu_ns))
     }
 
     #[inline(always)]
@@ -232,49 +230,37 @@ impl Dispatch {
 
 impl Output for Dispatch {
     fn wants_messages(&self) -> bool {
-        self.messages
+        self.wanted.messages
     }
 
     fn wants_transport(&self) -> bool {
-        self.transport
+        self.wanted.transport
     }
 
     fn wants_calls(&self) -> bool {
-        self.calls || self.columns.is_some()
+        self.wanted.calls || self.columns.is_some()
     }
 
     fn wants_files(&self) -> bool {
-        self.files || self.columns.is_some()
+        self.wanted.files || self.columns.is_some()
     }
 
     fn event(&mut self, event: &Event<'_>, names: &Names) {
-        let (time_ns, of_transport) = match event {
-            Event::Sent { call, .. } | Event::Replied { call, .. } => {
-                (call.call_first.time_ns, false)
-            }
-            Event::Transport(event) => (event.time_ns, true),
+        let time_ns = match event {
+            Event::Sent { call, .. } | Event::Replied { call, .. } => call.call_first.time_ns,
+            Event::Transport(event) => event.time_ns,
         };
         if !self.counts(time_ns) {
             return;
         }
-        for running in &mut self.lenses {
-            let wanted = if of_transport {
-                running.interest.transport
-            } else {
-                running.interest.messages
-            };
-            if wanted {
-                running.lens.event(event, names);
-            }
+        self.lenses.event(event);
+        if let Some(threads) = &mut self.threads {
+            threads.event(event);
         }
-        if let Some(journal) = &mut self.journal {
-            let wanted = match of_transport {
-                true => self.followed.transport,
-                false => self.followed.messages,
-            };
-            if wanted {
-                journal.event(event, names);
-            }
+        if let Some(journal) = &mut self.journal
+            && self.followed.wants(event)
+        {
+            journal.event(event, names);
         }
     }
 
@@ -291,10 +277,9 @@ impl Output for Dispatch {
         if !self.counts(call.call_first.time_ns) {
             return;
         }
-        for running in &mut self.lenses {
-            if running.interest.calls {
-                running.lens.call(call, names);
-            }
+        self.lenses.call(call, Some(names));
+        if let Some(threads) = &mut self.threads {
+            threads.call(call);
         }
         if self.columns.is_some() {
             self.row(call, names);

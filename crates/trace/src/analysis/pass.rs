@@ -57,6 +57,14 @@ impl Pass {
         })
     }
 
+    /// Lenses that need no names get at most so many threads of their own, before the first block.
+    ///
+    /// # Errors
+    /// No thread can be begun.
+    pub fn begin_lens_threads(&mut self, most: usize) -> Result<(), TraceError> {
+        self.calls.output_mut().begin_threads(most)
+    }
+
     /// Batches of columns go there.
     pub fn set_columns(&mut self, sender: SyncSender<RecordBatch>) {
         self.calls.output_mut().set_columns(sender);
@@ -303,11 +311,11 @@ impl Pass {
             extent.last_ns = last_ns.min(to_ns).max(extent.first_ns);
         }
         let (names, dispatch) = self.calls.into_parts();
-        let sections = dispatch.finish(&names, &extent)?;
+        let (sections, cpu_ns) = dispatch.finish(&names, &extent)?;
         Ok(Findings {
             summary,
             sections,
-            cpu_ns: 0,
+            cpu_ns,
         })
     }
 }

@@ -2,10 +2,8 @@
 //! front of it, and its checksum: a file on a network may have holes that nobody was told of.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Take, Write};
 use std::path::Path;
-use std::sync::Arc;
 
 use flate2::Crc;
 
@@ -85,29 +83,10 @@ fn checksum(records: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// Some bytes of a file that others read, too.
-#[derive(Debug)]
-struct Some {
-    file: Arc<File>,
-    at: u64,
-    end: u64,
-}
-
-impl Read for Some {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX);
-        let most = left.min(to.len());
-        let to = to.get_mut(..most).unwrap_or_default();
-        let read = self.file.read_at(to, self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
 /// Being read.
 #[derive(Debug)]
 pub struct Chunks {
-    file: BufReader<Some>,
+    file: BufReader<Take<File>>,
     chunk: Vec<u8>,
 }
 
@@ -124,16 +103,16 @@ pub enum ChunkError {
 
 impl Chunks {
     /// Those from this byte on, where one begins, up to the `end`.
-    pub fn of(file: Arc<File>, from: u64, end: u64) -> Self {
-        let some = Some {
-            file,
-            at: from,
-            end,
-        };
-        Chunks {
+    ///
+    /// # Errors
+    /// The file cannot be read there.
+    pub fn of(mut file: File, from: u64, end: u64) -> io::Result<Self> {
+        file.seek(SeekFrom::Start(from))?;
+        let some = file.take(end.saturating_sub(from));
+        Ok(Chunks {
             file: BufReader::with_capacity(BUFFER_BYTES, some),
             chunk: Vec::new(),
-        }
+        })
     }
 
     /// The next one, and whether a checkpoint is in front of it.
@@ -190,7 +169,7 @@ mod tests {
         let open = |from: u64| {
             let file = File::open(&path).unwrap();
             let length = file.metadata().unwrap().len();
-            Chunks::of(Arc::new(file), from, length)
+            Chunks::of(file, from, length).unwrap()
         };
         let all = |from: u64| {
             let mut chunks = open(from);

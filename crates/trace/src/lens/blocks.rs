@@ -140,7 +140,7 @@ impl Default for Blocks {
 }
 
 impl Lens for Blocks {
-    fn call(&mut self, call: &Call, _: &Names) {
+    fn call(&mut self, call: &Call) {
         if call.has(marks::CALLBACK) {
             self.callbacks += 1;
             return;
@@ -296,7 +296,7 @@ mod tests {
         let mut lens = Blocks::default();
         let names = Names::default();
         for call in calls {
-            lens.call(call, &names);
+            lens.call(call);
         }
         lens.finish(&names, &Extent::default()).json
     }

@@ -253,7 +253,7 @@ impl Clients {
 
 impl Lens for Clients {
     #[inline]
-    fn call(&mut self, call: &Call, _names: &Names) {
+    fn call(&mut self, call: &Call) {
         let group = group(call);
         let place = self.line(call);
         let new = self.last_connection != Some(call.connection) && self.is_new(call.connection);

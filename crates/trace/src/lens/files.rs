@@ -122,12 +122,13 @@ impl Lens for Files {
         Interest {
             calls: true,
             files: true,
+            names: true,
             ..Interest::default()
         }
     }
 
     #[inline]
-    fn call(&mut self, call: &Call, names: &Names) {
+    fn call_named(&mut self, call: &Call, names: &Names) {
         let group = group(call);
         let place = call.file.map_or(usize::MAX, |file| file.0 as usize);
         if place >= self.entries.len() && place < MAX_FILES {

@@ -43,9 +43,21 @@ pub struct Interest {
     pub transport: bool,
     /// [`Call::file`] and names of files: learned only if a lens wants them, or the columns.
     pub files: bool,
+    /// [`Lens::call_named`] in place of [`Lens::call`]. Such a lens stays on the thread that learns
+    /// names; others may have one of their own.
+    pub names: bool,
 }
 
 impl Interest {
+    /// Whether such an event is wanted.
+    #[inline(always)]
+    pub fn wants(self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Sent { .. } | Event::Replied { .. } => self.messages,
+            Event::Transport(_) => self.transport,
+        }
+    }
+
     /// What either wants to see.
     pub fn with(self, other: Self) -> Self {
         Interest {
@@ -53,6 +65,7 @@ impl Interest {
             messages: self.messages | other.messages,
             transport: self.transport | other.transport,
             files: self.files | other.files,
+            names: self.names | other.names,
         }
     }
 }
@@ -109,9 +122,11 @@ pub trait Lens: Send {
         }
     }
     /// Something happened. Times may step back a little where TCP segments were reordered.
-    fn event(&mut self, _event: &Event<'_>, _names: &Names) {}
+    fn event(&mut self, _event: &Event<'_>) {}
     /// A call is settled.
-    fn call(&mut self, _call: &Call, _names: &Names) {}
+    fn call(&mut self, _call: &Call) {}
+    /// The same for a lens that wants names: with what is known of them by then.
+    fn call_named(&mut self, _call: &Call, _names: &Names) {}
     /// What it counted since this was asked last, as plain numbers that travel: for lenses of which
     /// what was found in some of a capture's calls can be put together with the rest.
     ///

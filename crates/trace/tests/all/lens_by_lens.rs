@@ -1,5 +1,5 @@
-//! What a lens finds does not depend on which others run, nor on rows of the calls: shared captures
-//! as they are and spoilt at random, whole and in part. So lenses can be shared out among threads.
+//! What a lens finds does not depend on which others run, nor on rows of the calls, nor on how many
+//! threads they share: shared captures as they are and spoilt at random, whole and in part.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ fn analysed(
     lenses: &[&str],
     window_ns: Option<(i64, i64)>,
     rows: bool,
+    threads: usize,
 ) -> Findings {
     let options = Options {
         lenses: lenses.iter().map(|name| (*name).to_owned()).collect(),
@@ -37,6 +38,7 @@ fn analysed(
         reader.count_part(window_ns);
     }
     let mut pass = Pass::new(&options, Arc::default()).unwrap();
+    pass.begin_lens_threads(threads).unwrap();
     let (sender, _batches) = sync_channel(64);
     if rows {
         pass.set_columns(sender);
@@ -60,7 +62,7 @@ fn common(summary: &Value) -> Value {
 
 fn agree(capture: &[u8], window_ns: Option<(i64, i64)>, seed: u64, what: &str) {
     let all: Vec<&str> = LENSES.iter().map(|(name, ..)| *name).collect();
-    let right = analysed(capture, &all, window_ns, false);
+    let right = analysed(capture, &all, window_ns, false, 0);
     let named = right.summary["files_named"].as_u64().unwrap();
     let mut random = fastrand::Rng::with_seed(seed);
     let mut others = all[1..].to_vec();
@@ -73,12 +75,14 @@ fn agree(capture: &[u8], window_ns: Option<(i64, i64)>, seed: u64, what: &str) {
         }
         groups.push((group, random.u8(..4) == 0));
     }
+    groups.push((all.clone(), random.bool()));
     groups.push((vec![all[0]], true));
     groups.push((vec![all[0]], false));
     let mut fullest = 0;
     for (group, rows) in groups {
-        let found = analysed(capture, &group, window_ns, rows);
-        let what = format!("{what}, {group:?}, rows {rows}");
+        let threads = random.usize(..4);
+        let found = analysed(capture, &group, window_ns, rows, threads);
+        let what = format!("{what}, {group:?}, rows {rows}, {threads} threads");
         assert_eq!(common(&found.summary), common(&right.summary), "{what}");
         fullest = fullest.max(found.summary["files_named"].as_u64().unwrap());
         if found.summary["files_named"] == named {

@@ -308,7 +308,7 @@ fn side_by_side(
         return Ok((whole.findings(moved, &[])?, again));
     }
     let options = LensOptions::default();
-    let threads = random.usize(1..4);
+    let threads = Some(random.usize(0..4));
     let mut following = Following::begin(&wanted.followed, &options, threads, None).unwrap();
     read.sort_by_key(|it| it.files.start);
     let begun = following.begun();

@@ -1,7 +1,6 @@
 //! Plays the journals of a capture's files, in their order, to lenses that follow it as a whole.
 //!
-//! Some threads have some of the lenses each. All play all journals; a journal is removed when the
-//! last of them has played it.
+//! A thread plays, and may have others for lenses. A journal is removed when it was played.
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +17,7 @@ use arrow_array::RecordBatch;
 use measure::clock::thread_cpu_ns;
 
 use super::super::dispatch::Dispatch;
+use super::super::lens_threads::LensThreads;
 use super::super::{Findings, Options};
 use super::numbering::Numbering;
 use super::part::Joint;
@@ -38,9 +38,6 @@ pub(super) struct Followed {
     pub(super) beyond: Beyond,
     pub(super) cpu_ns: u64,
 }
-
-/// What rows of the calls take, as lenses tell it.
-const ROWS_COST: u32 = 600;
 
 /// Why following ends.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +60,7 @@ impl From<PlayError> for FollowError {
     }
 }
 
-/// A journal that goes once nobody needs it any more.
+/// A journal that goes once it was played, or never will be.
 #[derive(Debug)]
 struct Spool {
     path: PathBuf,
@@ -71,14 +68,14 @@ struct Spool {
 }
 
 impl Spool {
-    fn new(path: PathBuf, told: &Arc<Told>) -> Arc<Self> {
+    fn new(path: PathBuf, told: &Arc<Told>) -> Self {
         told.waiting.fetch_add(1, Relaxed);
         let told = Arc::clone(told);
-        Arc::new(Spool { path, told })
+        Spool { path, told }
     }
 
     /// The file, if it is a regular one of this length: whoever wrote it may be on another machine.
-    fn open(&self, length: u64) -> Result<Arc<File>, FollowError> {
+    fn open(&self, length: u64) -> Result<File, FollowError> {
         let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
         let opened = OpenOptions::new()
             .read(true)
@@ -89,7 +86,7 @@ impl Spool {
             .metadata()
             .map_err(|error| TraceError::of_file(&self.path, error))?;
         match found.is_file() && found.len() == length {
-            true => Ok(Arc::new(file)),
+            true => Ok(file),
             false => Err(Apart::Wrong.into()),
         }
     }
@@ -103,17 +100,16 @@ impl Drop for Spool {
     }
 }
 
-/// What a thread is to play.
-#[derive(Clone)]
+/// What is to be played.
 struct Job {
-    spool: Arc<Spool>,
-    file: Arc<File>,
+    spool: Spool,
+    file: File,
     from: u64,
     end: u64,
     frames: u64,
     calls: u64,
-    numbering: Option<Arc<Numbering>>,
-    facts: Arc<Vec<(u32, Facts)>>,
+    numbering: Option<Numbering>,
+    facts: Vec<(u32, Facts)>,
 }
 
 enum Order {
@@ -126,7 +122,7 @@ struct Follower {
     thread: JoinHandle<Result<Followed, FollowError>>,
 }
 
-/// What the threads tell.
+/// What the thread tells.
 #[derive(Debug, Default)]
 struct Told {
     stop: Arc<AtomicBool>,
@@ -168,41 +164,46 @@ pub struct Following {
     frames: u64,
     calls: u64,
     begun: Begun,
-    followers: Vec<Follower>,
+    follower: Option<Follower>,
     told: Arc<Told>,
 }
 
 impl std::fmt::Debug for Following {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Following({} threads)", self.followers.len())
+        write!(out, "Following({} calls in front)", self.calls)
     }
 }
 
 impl Following {
-    /// These lenses, and the rows of the calls if somebody takes them, shared out among at most so
-    /// many threads.
+    /// These lenses, which get at most so many threads beside the one that plays (as many as gain
+    /// something here, if it is not said), and the rows of the calls if somebody takes them.
     ///
     /// # Errors
     /// A lens is not known or does not like its options; no thread can be begun.
     pub fn begin(
         lenses: &[String],
         options: &LensOptions,
-        threads: usize,
+        threads: Option<usize>,
         rows: Option<SyncSender<RecordBatch>>,
     ) -> Result<Self, TraceError> {
         let told = Arc::new(Told::default());
-        let mut rows = rows;
-        let followers = shares(lenses, threads, rows.is_some()).into_iter();
-        let followers = followers.map(|share| {
-            let rows = rows.take_if(|_| share.rows);
-            Follower::begin(share.lenses, options, rows, &told)
-        });
+        let first = LENSES.first().map(|(name, ..)| (*name).to_owned());
+        let options = Options {
+            lenses: first.into_iter().chain(lenses.iter().cloned()).collect(),
+            lens: options.clone(),
+            ..Options::default()
+        };
+        let mut dispatch = Dispatch::new(&options, Arc::clone(&told.stop))?;
+        if let Some(rows) = rows {
+            dispatch.set_columns(rows);
+        }
+        dispatch.begin_threads(threads.unwrap_or_else(LensThreads::useful))?;
         Ok(Following {
             whole: None,
             frames: 0,
             calls: 0,
             begun: Begun::default(),
-            followers: followers.collect::<Result<_, _>>()?,
+            follower: Some(Follower::begin(dispatch, &told)?),
             told,
         })
     }
@@ -228,7 +229,7 @@ impl Following {
             frames: 0,
             calls: 0,
             numbering: None,
-            facts: Arc::default(),
+            facts: Vec::new(),
         };
         let first = self.whole.is_none();
         let whole = match self.whole.take() {
@@ -248,8 +249,8 @@ impl Following {
                     from: journal_from,
                     frames: self.frames,
                     calls: self.calls,
-                    numbering: Some(Arc::new(numbering)),
-                    facts: Arc::new(facts),
+                    numbering: Some(numbering),
+                    facts,
                     ..job
                 };
                 both
@@ -260,21 +261,25 @@ impl Following {
         let known = usize::from(!first);
         let begun = begun.into_iter().skip(known).chain(next);
         self.begun.add(self.frames, begun);
-        for follower in &self.followers {
+        if let Some(follower) = &self.follower {
             // One that is gone has said why.
-            let _ = follower.orders.send(Order::Play(job.clone()));
+            let _ = follower.orders.send(Order::Play(job));
         }
         self.check()
     }
 
-    /// Journals that wait to be played, or are being played by a thread.
+    /// Journals that wait to be played, or are being played.
     ///
     /// # Errors
     /// Following failed.
     pub fn waiting(&self) -> Result<usize, FollowError> {
         self.check()?;
         // One that panicked has said nothing.
-        if self.followers.iter().any(|it| it.thread.is_finished()) {
+        if self
+            .follower
+            .as_ref()
+            .is_some_and(|it| it.thread.is_finished())
+        {
             self.check()?;
             return Err(TraceError::Thread("lenses that follow ended".to_owned()).into());
         }
@@ -308,24 +313,15 @@ impl Following {
         moved: u64,
         inputs: &[String],
     ) -> Result<Findings, FollowError> {
-        let followers = std::mem::take(&mut self.followers);
+        let follower = self.follower.take();
         whole.findings_with(moved, inputs, |extent| {
-            for follower in &followers {
-                let _ = follower.orders.send(Order::Finish(*extent));
-            }
-            let mut all = Followed::default();
-            let ended: Vec<_> = followers.into_iter().map(|it| it.thread.join()).collect();
+            let Some(Follower { orders, thread }) = follower else {
+                return Err(TraceError::Interrupted.into());
+            };
+            let _ = orders.send(Order::Finish(*extent));
+            let ended = thread.join();
             self.check()?;
-            for found in ended {
-                let found = found.map_err(|_| TraceError::Thread("it panicked".to_owned()))?;
-                let found = found?;
-                if found.files >= all.files {
-                    (all.files, all.beyond) = (found.files, found.beyond);
-                }
-                all.cpu_ns = all.cpu_ns.saturating_add(found.cpu_ns);
-                all.sections.extend(found.sections);
-            }
-            Ok(all)
+            ended.map_err(|_| TraceError::Thread("it panicked".to_owned()))?
         })
     }
 }
@@ -333,34 +329,19 @@ impl Following {
 impl Drop for Following {
     fn drop(&mut self) {
         self.told.stop.store(true, Relaxed);
-        for follower in std::mem::take(&mut self.followers) {
-            drop(follower.orders);
-            let _ = follower.thread.join();
+        if let Some(Follower { orders, thread }) = self.follower.take() {
+            drop(orders);
+            let _ = thread.join();
         }
     }
 }
 
 impl Follower {
-    fn begin(
-        lenses: Vec<String>,
-        options: &LensOptions,
-        rows: Option<SyncSender<RecordBatch>>,
-        told: &Arc<Told>,
-    ) -> Result<Self, TraceError> {
-        let first = LENSES.first().map(|(name, ..)| (*name).to_owned());
-        let options = Options {
-            lenses: first.into_iter().chain(lenses).collect(),
-            lens: options.clone(),
-            ..Options::default()
-        };
+    fn begin(dispatch: Dispatch, told: &Arc<Told>) -> Result<Self, TraceError> {
         let told = Arc::clone(told);
-        let mut dispatch = Dispatch::new(&options, Arc::clone(&told.stop))?;
-        if let Some(rows) = rows {
-            dispatch.set_columns(rows);
-        }
         let (orders, received) = channel();
         let thread = Builder::new()
-            .name("lenses".to_owned())
+            .name("journals".to_owned())
             .spawn(move || {
                 measure::thread::leave_signals_to_others();
                 follow(dispatch, &received, &told)
@@ -370,7 +351,7 @@ impl Follower {
     }
 }
 
-/// A thread's work.
+/// The thread's work.
 fn follow(
     mut dispatch: Dispatch,
     orders: &Receiver<Order>,
@@ -380,19 +361,18 @@ fn follow(
     for order in orders {
         match order {
             Order::Play(job) => {
-                if let Err(error) = play(&mut player, &mut dispatch, &job, told) {
+                if let Err(error) = play(&mut player, &mut dispatch, job, told) {
                     told.fail(error);
                     break;
                 }
-                drop(job);
             }
             Order::Finish(extent) => {
-                let sections = dispatch.finish(player.names(), &extent)?;
+                let (sections, others_ns) = dispatch.finish(player.names(), &extent)?;
                 return Ok(Followed {
                     sections: sections.into_iter().skip(1).collect(),
                     files: player.names().files() as u64,
                     beyond: player.names().beyond(),
-                    cpu_ns: thread_cpu_ns(),
+                    cpu_ns: thread_cpu_ns().saturating_add(others_ns),
                 });
             }
         }
@@ -403,7 +383,7 @@ fn follow(
 fn play(
     player: &mut Player,
     dispatch: &mut Dispatch,
-    job: &Job,
+    job: Job,
     told: &Told,
 ) -> Result<(), FollowError> {
     let path = &job.spool.path;
@@ -411,16 +391,17 @@ fn play(
         ChunkError::Damaged(_) => FollowError::Apart(Apart::Wrong),
         ChunkError::Io(source) => TraceError::of_file(path, source).into(),
     };
-    for (connection, facts) in job.facts.iter() {
+    for (connection, facts) in &job.facts {
         player.know(*connection, facts);
     }
-    let numbering = job.numbering.clone();
+    let numbering = job.numbering;
     player.next_reader(Shift {
         frames: job.frames,
         calls: job.calls,
         connection: Box::new(move |it| numbering.as_ref().map_or(it, |known| known.of(it))),
     });
-    let mut chunks = Chunks::of(Arc::clone(&job.file), job.from, job.end);
+    let chunks = Chunks::of(job.file, job.from, job.end);
+    let mut chunks = chunks.map_err(|error| of_chunk(error.into()))?;
     while let Some((records, anew)) = chunks.next_chunk().map_err(of_chunk)? {
         if told.stop.load(Relaxed) {
             return Err(TraceError::Interrupted.into());
@@ -435,36 +416,4 @@ fn play(
         }
     }
     Ok(())
-}
-
-/// What a thread makes.
-#[derive(Debug, Default)]
-struct Share {
-    lenses: Vec<String>,
-    rows: bool,
-    cost: u32,
-}
-
-/// What each of at most so many threads makes, so that the one with most has little.
-fn shares(lenses: &[String], threads: usize, rows: bool) -> Vec<Share> {
-    let cost = |name: &str| {
-        let known = LENSES.iter().find(|(lens, ..)| *lens == name);
-        known.map_or(0, |(.., cost)| *cost)
-    };
-    let mut due: Vec<(u32, Option<&String>)> = lenses
-        .iter()
-        .map(|name| (cost(name), Some(name)))
-        .chain(rows.then_some((ROWS_COST, None)))
-        .collect();
-    due.sort_by_key(|(cost, _)| std::cmp::Reverse(*cost));
-    let count = threads.clamp(1, due.len().max(1));
-    let mut shares: Vec<Share> = std::iter::repeat_with(Share::default).take(count).collect();
-    for (cost, name) in due {
-        if let Some(least) = shares.iter_mut().min_by_key(|share| share.cost) {
-            least.cost += cost;
-            least.rows |= name.is_none();
-            least.lenses.extend(name.cloned());
-        }
-    }
-    shares
 }

@@ -88,18 +88,10 @@ pub(super) struct Access {
     commits: Commits,
     attributes: Attributes,
     opens: Opens,
-    /// What each list of operations has, once it was looked at: bits of [`has`].
-    lists: Vec<u8>,
+    /// COMPOUNDs of each list of operations.
+    lists: Vec<u64>,
     not_followed: u64,
     without_file: u64,
-}
-
-/// What a list of operations has.
-mod has {
-    pub const LOOKED: u8 = 1;
-    pub const OPEN: u8 = 2;
-    pub const CLOSE: u8 = 4;
-    pub const DELEGRETURN: u8 = 8;
 }
 
 impl Lens for Access {
@@ -112,7 +104,7 @@ impl Lens for Access {
     }
 
     #[inline]
-    fn call(&mut self, call: &Call, names: &Names) {
+    fn call(&mut self, call: &Call) {
         if call.has(marks::CALLBACK) {
             self.opens.recalled += u64::from(call.operation == opcode::CB_RECALL);
             return;
@@ -126,7 +118,7 @@ impl Lens for Access {
             return;
         }
         if let Some(list) = call.operations {
-            self.list(list, names);
+            self.list(list);
         }
         let kind = Kind::of(call);
         let record = file_record(&mut self.files, call.file);
@@ -141,6 +133,7 @@ impl Lens for Access {
     }
 
     fn finish(&mut self, names: &Names, _: &Extent) -> Section {
+        self.opens(names);
         self.json(names).into()
     }
 }
@@ -161,9 +154,9 @@ fn file_record(files: &mut Vec<FileRecord>, file: Option<FileId>) -> Option<&mut
 }
 
 impl Access {
-    /// Operations of a COMPOUND; each list is looked through once.
+    /// A COMPOUND that went well.
     #[inline(always)]
-    fn list(&mut self, list: OperationsId, names: &Names) {
+    fn list(&mut self, list: OperationsId) {
         let index = list.0 as usize;
         if index >= self.lists.len() {
             if index >= MAX_OPERATION_LISTS {
@@ -171,23 +164,17 @@ impl Access {
             }
             self.lists.resize(index + 1, 0);
         }
-        if self.lists[index] == 0 {
-            let mut bits = has::LOOKED;
-            for &operation in names.operations(list) {
-                bits |= match operation {
-                    opcode::OPEN => has::OPEN,
-                    opcode::CLOSE => has::CLOSE,
-                    opcode::DELEGRETURN => has::DELEGRETURN,
-                    _ => 0,
-                };
-            }
-            self.lists[index] = bits;
-        }
-        let bits = self.lists[index];
-        if bits != has::LOOKED {
-            self.opens.opens += u64::from(bits & has::OPEN != 0);
-            self.opens.closes += u64::from(bits & has::CLOSE != 0);
-            self.opens.returned += u64::from(bits & has::DELEGRETURN != 0);
+        self.lists[index] += 1;
+    }
+
+    /// What lists of operations have, as often as they were called.
+    fn opens(&mut self, names: &Names) {
+        for (index, calls) in std::mem::take(&mut self.lists).into_iter().enumerate() {
+            let operations = names.operations(OperationsId(index as u32));
+            let has = |operation| u64::from(operations.contains(&operation)) * calls;
+            self.opens.opens += has(opcode::OPEN);
+            self.opens.closes += has(opcode::CLOSE);
+            self.opens.returned += has(opcode::DELEGRETURN);
         }
     }
 

@@ -244,7 +244,7 @@ fn files_without_end_stay_bounded() {
     let mut lens = Access::default();
     let names = Names::default();
     for file in 0..200_000_u32 {
-        lens.call(&data(procedure::READ, file, i64::from(file), 0), &names);
+        lens.call(&data(procedure::READ, file, i64::from(file), 0));
     }
     assert_eq!(lens.data_files.len(), MAX_DATA_FILES);
     assert_eq!(lens.files.len(), MAX_FILES);

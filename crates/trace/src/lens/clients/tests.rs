@@ -9,7 +9,7 @@ fn section(calls: &[Call]) -> Value {
     let mut lens = Clients::within(BOUNDS);
     let names = Names::default();
     for call in calls {
-        lens.call(call, &names);
+        lens.call(call);
     }
     lens.finish(&names, &Extent::default()).json
 }
@@ -148,10 +148,10 @@ fn what_was_counted_in_parts_adds_up_to_what_is_counted_in_a_row() {
         let mut lens = make(&wide).unwrap();
         for _ in 0..3000 {
             let call = crowd(part, &mut random);
-            whole.call(&call, &names);
+            whole.call(&call);
             // A part's reader counts connections from another number on.
             let connection = call.connection + 7 * part;
-            lens.call(&Call { connection, ..call }, &names);
+            lens.call(&Call { connection, ..call });
         }
         let travelled = lens.take_counted().unwrap().to_string();
         let counted: Value = serde_json::from_str(&travelled).unwrap();
@@ -169,23 +169,22 @@ fn what_was_counted_in_parts_adds_up_to_what_is_counted_in_a_row() {
 
 #[test]
 fn more_than_a_part_tells_apart_and_what_nobody_counted_is_refused() {
-    let names = Names::default();
     let mut full = Clients::within(Bounds { lines: 2, ..BOUNDS });
     for connection in 0..3 {
-        full.call(&call(2, 1, connection, None, 5), &names);
+        full.call(&call(2, 1, connection, None, 5));
     }
     assert_eq!(full.take_counted(), Err(Unfit::Full));
     let mut room = Clients::within(Bounds {
         blocks: 1,
         ..BOUNDS
     });
-    room.call(&call(2, 1, 0, None, 5), &names);
+    room.call(&call(2, 1, 0, None, 5));
     let counted = room.take_counted().unwrap();
-    room.call(&call(2, 1, 0, None, 5), &names);
-    room.call(&call(2, 1, 0, None, 5000), &names);
+    room.call(&call(2, 1, 0, None, 5));
+    room.call(&call(2, 1, 0, None, 5000));
     assert_eq!(room.take_counted(), Err(Unfit::Full));
     // Another connection of that number, and none.
-    room.call(&call(3, 1, 0, None, 5), &names);
+    room.call(&call(3, 1, 0, None, 5));
     assert_eq!(room.add_counted(&counted, &|own| own), Err(Unfit::Wrong));
     let far = |_| 1 << 20;
     assert_eq!(room.add_counted(&counted, &far), Err(Unfit::Full));

@@ -59,7 +59,7 @@ fn figures_of_a_file() {
     let wal = export.directory("pg_wal");
     let segment = export.handle(&[0x01, 0xab]);
     let mut lens = lens(&[("WAL", "**/pg_wal/*"), ("all", "**")]);
-    lens.call(&call(Some(segment), 1000), &export.names);
+    lens.call_named(&call(Some(segment), 1000), &export.names);
     // Its name is learned after its first call.
     export.names.set_name(wal, b"0001", segment);
     let mut write = call(Some(segment), 9000);
@@ -67,11 +67,11 @@ fn figures_of_a_file() {
     (write.bytes_read, write.bytes_written) = (0, 512);
     (write.sends, write.replies) = (3, 2);
     write.outcome = crate::Outcome::Status(28);
-    lens.call(&write, &export.names);
+    lens.call_named(&write, &export.names);
     let mut unanswered = read(5000, None);
     unanswered.file = Some(segment);
-    lens.call(&unanswered, &export.names);
-    lens.call(&call(None, 10), &export.names);
+    lens.call_named(&unanswered, &export.names);
+    lens.call_named(&call(None, 10), &export.names);
     let found = finished(lens, &export.names);
 
     assert_eq!(found["files"], 1);
@@ -181,16 +181,16 @@ fn the_busiest_files_are_shown_and_the_rest_added_up() {
     for number in 0..files {
         let id = export.handle(format!("file {number}").as_bytes());
         for _ in 0..=number {
-            lens.call(
+            lens.call_named(
                 &call(Some(id), 1000 + i64::from(files - number)),
                 &export.names,
             );
         }
         if number == 3 {
-            lens.call(&call(Some(id), 1_000_000_000), &export.names);
+            lens.call_named(&call(Some(id), 1_000_000_000), &export.names);
             let mut write = call(Some(id), 5);
             write.bytes_written = 1 << 30;
-            lens.call(&write, &export.names);
+            lens.call_named(&write, &export.names);
         }
     }
     let found = finished(lens, &export.names);
@@ -230,7 +230,7 @@ fn more_files_and_latencies_than_there_is_room_for() {
         for power in 0..10 {
             let latency_ns = 1 << (power + 10);
             truth.push(latency_ns);
-            lens.call(&call(Some(FileId(number)), latency_ns), &names);
+            lens.call_named(&call(Some(FileId(number)), latency_ns), &names);
         }
     }
     let found = finished(lens, &names);

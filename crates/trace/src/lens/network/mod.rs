@@ -130,7 +130,7 @@ impl Lens for Network {
     }
 
     #[inline]
-    fn event(&mut self, event: &Event<'_>, _: &Names) {
+    fn event(&mut self, event: &Event<'_>) {
         match *event {
             Event::Sent { again, call, .. } if is_nfs(call) => {
                 self.rpc_sent += 1;

@@ -209,7 +209,7 @@ impl Points {
 
 impl Lens for Points {
     #[inline]
-    fn call(&mut self, call: &Call, _names: &Names) {
+    fn call(&mut self, call: &Call) {
         if self.seen == 0 {
             self.origin_ns = call.call_first.time_ns;
         }

@@ -56,7 +56,7 @@ fn run(calls: &[Call], most: usize) -> Section {
     let mut lens = Points::keeping(most);
     let names = Names::default();
     for call in calls {
-        lens.call(call, &names);
+        lens.call(call);
     }
     lens.finish(&names, &Extent::default())
 }
@@ -316,7 +316,7 @@ fn cost_of_a_call() {
                 if let Some(reply) = &mut call.reply_first {
                     reply.time_ns += span_ns;
                 }
-                lens.call(call, &names);
+                lens.call(call);
             }
         }
         let fed = usage() - start;

@@ -96,7 +96,7 @@ impl Lens for RpcStat {
     }
 
     #[inline]
-    fn event(&mut self, event: &Event<'_>, _: &Names) {
+    fn event(&mut self, event: &Event<'_>) {
         match *event {
             Event::Sent {
                 time_ns,
@@ -124,7 +124,7 @@ impl Lens for RpcStat {
         }
     }
 
-    fn call(&mut self, call: &Call, _: &Names) {
+    fn call(&mut self, call: &Call) {
         if call.has(marks::CALLBACK) {
             self.totals.callbacks += 1;
             return;

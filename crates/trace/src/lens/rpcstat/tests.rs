@@ -135,7 +135,7 @@ fn a_call_that_begins_late_is_counted_with_its_time() {
     {
         let mut call = read(send * MS, Some(reply * MS));
         call.number = number as u64;
-        lens.call(&call, &names);
+        lens.call(&call);
     }
     let extent = Extent {
         first_ns: START_NS,
@@ -212,7 +212,7 @@ fn a_day_of_calls_stays_in_bounded_bins_with_exact_totals() {
     let second = 1000 * MS;
     for step in 0..86_400 {
         let call = read(step * second, Some(step * second + 3 * MS));
-        lens.call(&call, &names);
+        lens.call(&call);
     }
     let last_ns = START_NS + 86_400 * second;
     let extent = Extent {

@@ -202,7 +202,7 @@ impl Lens for Stalls {
     }
 
     #[inline]
-    fn event(&mut self, event: &Event<'_>, _: &Names) {
+    fn event(&mut self, event: &Event<'_>) {
         match *event {
             Event::Sent {
                 time_ns,
@@ -218,7 +218,7 @@ impl Lens for Stalls {
         }
     }
 
-    fn call(&mut self, call: &Call, _: &Names) {
+    fn call(&mut self, call: &Call) {
         if call.replies == 0 && is_nfs(call) {
             let heard = self.connections.get(call.connection).map(|one| one.heard);
             let one_way = call.transport == Transport::Tcp && heard == Some(false);

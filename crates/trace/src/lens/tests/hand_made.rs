@@ -149,34 +149,28 @@ impl Capture {
                     seen[index].0 += 1;
                     seen[index].2.time_ns = time_ns;
                     let call = as_known(&self.calls[index], seen[index]);
-                    lens.event(
-                        &Event::Sent {
-                            time_ns,
-                            call: &call,
-                            again,
-                        },
-                        &names,
-                    );
+                    lens.event(&Event::Sent {
+                        time_ns,
+                        call: &call,
+                        again,
+                    });
                 }
                 Happening::Replied(index, again) => {
                     seen[index].1 += 1;
                     let call = as_known(&self.calls[index], seen[index]);
                     let first = call.reply_first.filter(|_| !again);
                     let time_ns = first.map_or(time_ns, |first| first.time_ns);
-                    lens.event(
-                        &Event::Replied {
-                            time_ns,
-                            call: &call,
-                            again,
-                        },
-                        &names,
-                    );
+                    lens.event(&Event::Replied {
+                        time_ns,
+                        call: &call,
+                        again,
+                    });
                 }
-                Happening::Transport(event) => lens.event(&Event::Transport(&event), &names),
+                Happening::Transport(event) => lens.event(&Event::Transport(&event)),
             }
         }
         for &index in &order {
-            lens.call(&self.calls[index], &names);
+            lens.call(&self.calls[index]);
         }
         let extent = Extent {
             first_ns: START_NS,

@@ -28,23 +28,3 @@ fn what_did_not_fit_is_in_the_summary() {
     assert_eq!(kind(&found).unwrap()["count"], 3);
     assert_eq!(found.summary["files_named"], 7);
 }
-
-#[test]
-fn lenses_are_shared_out_by_what_they_take() {
-    let lenses = ["files", "rpcstat", "stalls", "access", "network"].map(str::to_owned);
-    for threads in 1..9 {
-        for rows in [false, true] {
-            let shares = shares(&lenses, threads, rows);
-            assert_eq!(shares.len(), threads.min(lenses.len() + usize::from(rows)));
-            let mut all: Vec<_> = shares.iter().flat_map(|it| &it.lenses).collect();
-            all.sort();
-            assert_eq!(all, ["access", "files", "network", "rpcstat", "stalls"]);
-            assert_eq!(
-                shares.iter().filter(|it| it.rows).count(),
-                usize::from(rows)
-            );
-        }
-    }
-    let two = shares(&lenses, 2, false);
-    assert!(two[0].cost.abs_diff(two[1].cost) <= 90, "{two:?}");
-}

@@ -91,22 +91,16 @@ fn clients_and_servers_without_end_stay_bounded() {
         call.client.host = Host::from_bits(0xffff_0a00_0000 + u128::from(step));
         call.server.host = Host::from_bits(u128::from(step % 200) + 7);
         let time_ns = call.call_first.time_ns;
-        lens.event(
-            &Event::Sent {
-                time_ns,
-                call: &call,
-                again: false,
-            },
-            &names,
-        );
-        lens.event(
-            &Event::Replied {
-                time_ns: time_ns + 500,
-                call: &call,
-                again: false,
-            },
-            &names,
-        );
+        lens.event(&Event::Sent {
+            time_ns,
+            call: &call,
+            again: false,
+        });
+        lens.event(&Event::Replied {
+            time_ns: time_ns + 500,
+            call: &call,
+            again: false,
+        });
     }
     assert_eq!(lens.servers.len(), MAX_SERVERS);
     assert_eq!(lens.pairs.len(), MAX_PAIRS);
