@@ -232,6 +232,7 @@ impl LensThreads {
             chunk: std::mem::replace(&mut self.chunk, next),
             back: self.back.clone(),
         });
+        self.chunk.clear();
         for thread in &self.threads {
             self.died |= thread.chunks.send(Arc::clone(&lent)).is_err();
         }
