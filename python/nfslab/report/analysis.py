@@ -28,7 +28,7 @@ from nfslab.report.model import (
 from nfslab.report.next_step import next_step
 from nfslab.report.reference import reference_of
 from nfslab.report.verdict import verdict_of
-from nfslab.results import durability, emulation
+from nfslab.results import alike, durability, emulation
 from nfslab.results.baseline import alpha_of, baseline_pairs, choose_baseline, compare_pairs
 from nfslab.results.catalogue import read_every_run
 from nfslab.results.comparison import sense_of
@@ -95,6 +95,9 @@ def analyse(path: Path, *, baseline: Mapping[str, Any] | None = None) -> Analysi
         workload=workload_kind(outcomes),
         emulated=emulation.sentence(outcomes),
         durability_line=_durability_line(outcomes, comparisons, levels),
+        hosts_line=alike.first_line(
+            text for one in counted for text in alike.differences(one.checks)
+        ),
         verdict=verdict_of(outcomes, points, comparisons, axis, level),
         precision=precision_sentence(precision_of(outcomes)),
         next_step=next_step(outcomes, comparisons.get(outcomes.primary or "", [])),

@@ -1,8 +1,8 @@
 """One block of Markdown to paste into a ticket: everything a maintainer asks back for.
 
-Order: unequal durability (when there is any), the verdict in one sentence, what was run
-and varied, options in effect, versions, one row a point with its interval and n, flushes
-where they were collected, warnings, the command that runs it again.
+Order: unequal durability and unlike client hosts (when there are any), the verdict in one
+sentence, what was run and varied, options in effect, versions, one row a point with its interval
+and n, flushes where they were collected, warnings, the command that runs it again.
 
 Texts that come from outside (labels, options, reasons) are escaped: they must not become
 links, HTML or table borders in somebody's tracker.
@@ -42,7 +42,7 @@ def render_markdown(source: Path | Analysis) -> str:
 
 def _head(analysis: Analysis) -> str:
     lines = []
-    for line in (analysis.emulated, analysis.durability_line):
+    for line in (analysis.emulated, analysis.durability_line, analysis.hosts_line):
         if line:
             lines += [f"**{escape(line)}**", ""]
     title = analysis.title or analysis.name

@@ -3,8 +3,8 @@
 `analysis.analyse` makes it from a results folder; the HTML page, the Markdown block, the
 JSON and the command line only show it. It holds plain values, so `as_dict()` is JSON.
 
-Reading order, as a person reads a report: `durability_line` (must come first when it is
-not empty), `verdict`, `warnings`, `failures`, then `points` with their estimates and
+Reading order, as a person reads a report: `durability_line` and `hosts_line` (must come first
+when they are not empty), `verdict`, `warnings`, `failures`, then `points` with their estimates and
 `comparisons`, then `runs`, then the environment.
 
 Absent numbers are None. A run that failed, was superseded by a newer attempt, or could
@@ -239,6 +239,8 @@ class Analysis:
     """Before all else: "emulated: no performance data"; empty where no counted run is."""
     durability_line: str
     """First line of the report when compared points do not have equal durability."""
+    hosts_line: str
+    """The next one when client hosts differ in kernel, options in effect or versions."""
     verdict: str
     """One sentence (or a few) about the primary metric."""
     precision: str

@@ -28,14 +28,15 @@ MAX_POINTS = 3
 
 
 def conclusion(analysis: Analysis) -> list[str]:
-    """What the terminal says at a run's end: emulation and unequal durability first, the verdict,
-    why, what next."""
+    """What the terminal says at a run's end: emulation, unequal durability and unlike client hosts
+    first, the verdict, why, what next."""
     from nfslab.findings.explanation import why
 
     found = why(analysis)
     lines = [
         analysis.emulated,
         analysis.durability_line,
+        analysis.hosts_line,
         *analysis.verdict.splitlines(),
         found.outcome,
     ]

@@ -18,6 +18,7 @@ from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts
 from nfslab.evidence.found import by_point
 from nfslab.evidence.over_time import middle
+from nfslab.results import alike
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -87,14 +88,14 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
         return HostsFacts(
             hosts=tuple(_facts(one) for one in run.record.client_hosts),
             server=None if server is None else _facts(server),
-            differences=tuple(checks.get("hosts_alike", {}).get("differences", ())),
+            differences=tuple(alike.differences(run.record.checks)),
             effect_share=checks.get("start_skew", {}).get("effect_share"),
         )
 
     def section(self, found: Found[HostsFacts]) -> Section | None:
         """Of all counted runs."""
-        differ = dict.fromkeys(text for run in found.runs for text in run.facts.differences)
-        sentences = [f"The client hosts differ: {'; '.join(differ)}."] if differ else []
+        differ = alike.sentence(text for run in found.runs for text in run.facts.differences)
+        sentences = [differ] if differ else []
         sentences += [*_shares(found), *_served(found), *_named(found), *_start(found)]
         return Section(
             self.title,
