@@ -1,4 +1,4 @@
-"""`--calls DIR/`: a file of calls for each capture, read back by pyarrow and DuckDB."""
+"""`--calls DIR/`: a file of calls for each capture, read back by pyarrow, DuckDB and Dask."""
 
 from __future__ import annotations
 
@@ -50,6 +50,23 @@ def test_a_file_for_each_capture_with_the_calls_that_begin_in_it(
     assert ds.dataset(folder).count_rows() == right.num_rows
     (rows,) = duckdb.sql(f"SELECT count(*) FROM '{folder}/*.parquet'").fetchall()[0]
     assert rows == right.num_rows
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of dask's own calls of pandas
+def test_dask_reads_the_folder_as_one_table(
+    captures: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frames = pytest.importorskip("dask.dataframe", reason="no dask with pandas (pip, group checks)")
+    folder, single = tmp_path / "calls", tmp_path / "calls.parquet"
+    for calls in (f"{folder}/", single):
+        assert nfslab(capsys, "trace", "--quick", "--calls", calls, *captures).code == 0
+    found = frames.read_parquet(folder).groupby("operation")["file_id"].agg(["size", "sum"])
+    told = found.compute(scheduler="synchronous")
+    right = pq.read_table(single, columns=["operation", "file_id"]).to_pylist()
+    for operation in {row["operation"] for row in right}:
+        ids = [row["file_id"] for row in right if row["operation"] == operation]
+        assert tuple(told.loc[operation]) == (len(ids), sum(one or 0 for one in ids)), operation
+    assert told["size"].sum() == len(right)
 
 
 def test_files_are_in_the_order_in_which_they_are_read(
