@@ -26,7 +26,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nfslab.cluster import link, remote
+import cluster_here
 from nfslab.cluster.certificates import Authority, papers_in
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
@@ -38,9 +38,6 @@ TICKS = os.sysconf("SC_CLK_TCK")
 SHARE_MOST = 0.02
 LOST_MOST_S = 3.0
 PATIENCE_S = 120
-SMALL_SILENCE_S = 10.0
-"""With --small nobody is lost who is only slow: what is lost before it is frozen has no time."""
-SILENCE = "NFSLAB_BENCH_SILENCE_S"
 
 
 def agent() -> None:
@@ -65,13 +62,11 @@ def begun_agent(_module: str, *, cwd: Path, **_named: Any) -> Any:
 
 def role(words: list[str]) -> None:
     """`python -m nfslab.cluster`, whose agents are those of this program."""
-    from nfslab.cluster import attended
     from nfslab.cluster.__main__ import main as cluster
     from nfslab.machine import children
 
     children.begin = begun_agent  # type: ignore[assignment]
-    if silence_s := os.environ.get(SILENCE):
-        vars(attended)["SILENCE_S"] = float(silence_s)
+    cluster_here.be_patient()
     cluster(words)
 
 
@@ -146,9 +141,8 @@ def main() -> int:
     options = parser.parse_args()
     seconds = 1.0 if options.small else options.seconds
     if options.small:
-        os.environ[SILENCE] = str(SMALL_SILENCE_S)
-        for module, name in ((link, "SILENCE_S"), (link, "CONNECT_S"), (remote, "CONNECT_S")):
-            setattr(module, name, SMALL_SILENCE_S)
+        # What is lost before it is frozen has no time.
+        cluster_here.be_small()
     with tempfile.TemporaryDirectory() as place:
         os.environ["NFSLAB_STATE"] = place
         return measured(Path(place), seconds, 8 if options.small else 300, options.small)

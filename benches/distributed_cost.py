@@ -2,13 +2,14 @@
 
     python benches/distributed_cost.py [--load sfs] [--rounds 9] [--seconds 5]
 
-`sfs`: the same four generator processes in turns: of `nfslab sfs` (workload.generators = 4), and of
-one client host on this machine (client.hosts = 1, client.processes = 4). A closed load of 32
+`sfs`: the same four generator processes in turns: of `nfslab sfs` (workload.generators = 4), of one
+client host on this machine (client.hosts = 1, client.processes = 4), whose agent is spoken to over
+pipes, and of one that is a worker of a cluster ([cluster]), spoken to over TLS. A closed load of 32
 processes that think 3 ms on a server that answers after 5 ms (without thinking they would go in
 step, and how many replies come at once would decide): what they achieve, and the CPU of the
 generators' threads for an operation, without what they spend waiting awake. `files`: random reads
 of one thread from a file in memory, by the command and by a client host's process. `pgbench`:
-queries of two clients on a database in memory, over TCP in both ways. Ratios within rounds, whose
+queries of two clients on a database in memory, over TCP in all ways. Ratios within rounds, whose
 order turns. Aim: at most 1 % less, and at most 1 % more.
 
 A run that the guard refuses, since the machine was busy, has its figures all the same; it is said.
@@ -21,12 +22,12 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cluster_here
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
@@ -90,7 +91,13 @@ builtin = "select-only"
 clients = 2
 duration = "{whole_seconds}s"
 """
-ONE_HOST = '[client]\nhost = "local"\nhosts = 1\n'
+ALONE = "one process"
+CLIENTS = {
+    ALONE: "",
+    "a client host": '[client]\nhost = "local"\nhosts = 1\n',
+    "a worker of a cluster": "{cluster}[client]\nhosts = 1\n",
+}
+"""The ways: by whom the load is made -> its sections."""
 
 
 def of_sfs(run: Path) -> tuple[float, float, bool]:
@@ -120,35 +127,36 @@ def _is_ok(run: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is made in two ways."""
+    """What is made in all ways."""
 
     text: str
-    ways: dict[str, tuple[str, str]]
-    """Way -> its [client], and what is different in [workload]."""
     figures: Callable[[Path], tuple[float, float, bool]]
     """Of a sealed run: operations a second, CPU microseconds an operation, whether it counts."""
+    processes: int = 1
 
 
 LOADS = {
-    "sfs": Load(SFS, {"one process": ("", "generators = 4"),
-                      "a client host": (ONE_HOST + "processes = 4", "")}, of_sfs),
-    "files": Load(FILES, {"one process": ("", ""), "a client host": (ONE_HOST, "")}, of_files),
-    "pgbench": Load(PGBENCH, {"one process": ("", ""), "a client host": (ONE_HOST, "")},
-                    of_pgbench),
-}  # fmt: skip
+    "sfs": Load(SFS, of_sfs, processes=4),
+    "files": Load(FILES, of_files),
+    "pgbench": Load(PGBENCH, of_pgbench),
+}
 AIM = 0.01
 
 
-def measured(load: Load, way: str, folder: Path, seconds: float) -> tuple[float, float, bool]:
+def measured(
+    load: Load, way: str, section: str, folder: Path, seconds: float
+) -> tuple[float, float, bool]:
     """(operations a second, CPU microseconds an operation, whether the run counts)."""
-    client, generators = load.ways[way]
+    client, several = CLIENTS[way].format(cluster=section), load.processes > 1
+    if client and several:
+        client += f"processes = {load.processes}\n"
     file = folder / "cost.toml"
     text = HEAD + load.text.format(
-        client=client, generators=generators, seconds=seconds, whole_seconds=max(1, round(seconds)),
-        warm_up=f"{min(seconds / 2, 1):g}s",
+        client=client, generators="" if client or not several else f"generators = {load.processes}",
+        seconds=seconds, whole_seconds=max(1, round(seconds)), warm_up=f"{min(seconds / 2, 1):g}s",
     )  # fmt: skip
     file.write_text(text, "utf-8")
-    command = [sys.executable, "-m", "nfslab", "run", str(file), "--new", "--anyway"]
+    command = cluster_here.nfslab("run", str(file), "--new", "--anyway")
     with tempfile.TemporaryDirectory(dir=folder) as results:
         done = subprocess.run(
             [*command, "--results", results], capture_output=True, text=True, check=False
@@ -160,20 +168,49 @@ def measured(load: Load, way: str, folder: Path, seconds: float) -> tuple[float,
             raise SystemExit(done.stdout + done.stderr) from error
 
 
+def compared(found: dict[str, list[tuple[float, float, bool]]]) -> None:
+    """Each way beside that of one process, round by round."""
+    print("\n| beside one process | | median | least | greatest | aim | |")
+    print("|---|---|---:|---:|---:|---|---|")
+    for way, runs in found.items():
+        for index, name in enumerate(("operations a second", "CPU for an operation")):
+            if way == ALONE:
+                continue
+            aim = ("at most 1 % less", "at most 1 % more")[index]
+            ratios = [b[index] / a[index] for a, b in zip(found[ALONE], runs, strict=True)]
+            median = statistics.median(ratios)
+            cost = 1 - median if index == 0 else median - 1
+            verdict = "kept" if cost <= AIM else "missed"
+            print(
+                f"| {way} | {name} | {median:.3f} | {min(ratios):.3f} | {max(ratios):.3f} "
+                f"| {aim} | {verdict} |"
+            )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        epilog="Example: python benches/distributed_cost.py --load sfs --rounds 9 --seconds 5",
+    )
     parser.add_argument("--small", action="store_true", help="does it still work?")
     parser.add_argument("--load", choices=LOADS, default="sfs")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=5.0)
     asked = parser.parse_args()
     rounds, seconds = (2, 2.0) if asked.small else (asked.rounds, asked.seconds)
-    load = LOADS[asked.load]
-    found: dict[str, list[tuple[float, float, bool]]] = {way: [] for way in load.ways}
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds):
-            for way in load.ways if number % 2 else reversed(load.ways):
-                found[way].append(measured(load, way, Path(folder), seconds))
+    if asked.small:
+        cluster_here.be_small()
+    ways = list(CLIENTS)
+    found: dict[str, list[tuple[float, float, bool]]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / "cluster").mkdir()
+        with cluster_here.up(folder / "cluster", ["worker"]) as cluster:
+            for number in range(rounds):
+                turned = ways[number % len(ways) :] + ways[: number % len(ways)]
+                for way in turned if number % 2 else reversed(turned):
+                    one = measured(LOADS[asked.load], way, cluster.section, folder, seconds)
+                    found[way].append(one)
     print(f"{os.cpu_count()} processors, {rounds} rounds of {seconds:g} s\n")
     print("| load made by | operations a second | CPU, us/op | runs that count |")
     print("|---|---:|---:|---:|")
@@ -181,18 +218,7 @@ def main() -> None:
         rate, cpu_us = (statistics.median(run[index] for run in runs) for index in (0, 1))
         passed = sum(run[2] for run in runs)
         print(f"| {way} | {rate:,.0f} | {cpu_us:.2f} | {passed} of {rounds} |")
-    print("\n| a client host / one process | median | least | greatest | aim | |")
-    print("|---|---:|---:|---:|---:|---|")
-    one, host = found.values()
-    for index, name in enumerate(("operations a second", "CPU for an operation")):
-        aim = ("at most 1 % less", "at most 1 % more")[index]
-        ratios = [b[index] / a[index] for a, b in zip(one, host, strict=True)]
-        median = statistics.median(ratios)
-        cost = 1 - median if index == 0 else median - 1
-        verdict = "kept" if cost <= AIM else "missed"
-        print(
-            f"| {name} | {median:.3f} | {min(ratios):.3f} | {max(ratios):.3f} | {aim} | {verdict} |"
-        )
+    compared(found)
 
 
 if __name__ == "__main__":
