@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,10 +13,14 @@ from nfslab.cluster.base import Member, Patience
 from nfslab.cluster.here import AgentHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import UsageError
-from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
+from nfslab.experiment.host_checks import SKEW_MAX_NS
+from nfslab.experiment.load_hosts import LoadHosts, _judge, asked_hosts
+from nfslab.offered import measuring
+from nfslab.offered.hosts import Handed
 from nfslab.offered.measuring import measure_point
 from nfslab.offered.mixes import read_mix
 from nfslab.offered.plans import Load, Mounted, Point
+from nfslab.results.records import ClockRecord
 
 from tests.cli.invocation import nfslab
 from tests.cli.serving import PATIENCE_S, serving
@@ -25,6 +30,7 @@ from tests.cli.test_sfs_generators import at, calls_of, point_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+MS = 1_000_000
 usable = NamespacesHere.available()
 KINDS = [
     pytest.param(()),
@@ -57,8 +63,78 @@ def test_hosts_make_points_together(
         assert sum(host["answered"] for host in point["hosts"]) == answered
         assert sum(host["planned_share"] for host in point["hosts"]) == pytest.approx(1)
         assert point["little"]["residual_ns"] == 0
+        require_start(point)
     made = [point["mounts"][0]["files_made"] for point in found["points"]]
     assert made == [60, 0], "once for all"
+
+
+def require_start(point: dict[str, Any]) -> None:
+    """How far from the common start each host began is in every point, and what it can have done.
+
+    The hosts are on this machine: one clock, no error.
+    """
+    hosts = point["hosts"]
+    assert all(host["skew_ns"] >= 0 for host in hosts), "none may begin before its time"
+    assert [host["error_ns"] for host in hosts] == [0] * len(hosts)
+    most_ns = max(host["skew_ns"] for host in hosts)
+    window_ns = point["window_end_ns"] - point["window_start_ns"]
+    assert point["start_skew"] == {
+        "effect_share": pytest.approx(most_ns / window_ns), "limit_ns": SKEW_MAX_NS,
+    }  # fmt: skip
+    late = [reason["kind"] for reason in point["reasons"] if reason["kind"] == "start_skew"]
+    assert len(late) == (most_ns > SKEW_MAX_NS)
+
+
+def test_a_search_is_made_by_all_hosts(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One worker, 100 ms for each READ, 22 % of the mix: 45 operations a second, and 80 are no good.
+    monkeypatch.setattr(measuring, "SEARCH_START", 160.0)
+    with serving("--memory", "--threads", "1", "--service-time", "READ=100ms") as served:
+        asked = ["--find", "mean<2s", "--precision", "100%", "--outstanding", "10"]
+        asked += [*SMALL, "--time", "1s", "--mix", "laddis", "--hosts", "2"]
+        found = told(nfslab(capsys, "sfs", *at(served), *asked, "--json"))
+    search, points = found["search"], found["points"]
+    assert search["goal"] == "mean < 2000 ms"
+    assert search["points"] == len(points)
+    assert [point["offered_ops_per_s"] for point in points[:2]] == [160, 80]
+    assert (search["found_ops_per_s"] or 0) <= 40
+    for point in points:
+        assert [host["host"] for host in point["hosts"]] == ["host1", "host2"]
+        assert len({process["pid"] for process in point["processes"]}) == 2
+        assert sum(host["answered"] for host in point["hosts"]) == point["answered"]
+        require_start(point)
+
+
+@pytest.mark.parametrize(
+    ("late_ns", "error_ns", "is_valid"),
+    [(2 * MS, 0, True), (2 * MS, 4 * MS, False), (6 * MS, 0, False)],
+)
+def test_a_start_counts_with_the_clocks_error(late_ns: int, error_ns: int, is_valid: bool) -> None:
+    begin_ns, there_ns = 1000 * MS, 7_000_000 * MS
+    clocks = {"a": ClockRecord(), "b": ClockRecord(offset_ns=there_ns, error_ns=error_ns)}
+    hosts: list[Any] = [
+        SimpleNamespace(name=name, before=clock, is_emulated=False)
+        for name, clock in clocks.items()
+    ]
+    begins = {"a": [begin_ns, begin_ns + 1], "b": [begin_ns + there_ns + late_ns]}
+    handed = {
+        name: [Handed(index=0, sums=None, began_ns=one, lost="") for one in some]
+        for name, some in begins.items()
+    }
+    report: dict[str, Any] = {
+        "hosts": [{"host": name} for name in clocks], "reasons": [], "valid": True,
+        "window_start_ns": begin_ns, "window_end_ns": begin_ns + 1000 * MS,
+    }  # fmt: skip
+    _judge(hosts, handed, begin_ns, report)
+    assert report["hosts"] == [
+        {"host": "a", "skew_ns": 1, "error_ns": 0},
+        {"host": "b", "skew_ns": late_ns, "error_ns": error_ns},
+    ]
+    assert report["start_skew"]["effect_share"] == (late_ns + error_ns) / (1000 * MS)
+    assert report["valid"] is is_valid
+    assert [reason["kind"] for reason in report["reasons"]] == ["start_skew"] * (not is_valid)
+    assert all(reason["text"].startswith("b began") for reason in report["reasons"])
 
 
 def test_what_all_hosts_sent_is_what_the_server_recorded(

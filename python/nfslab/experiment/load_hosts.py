@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.cluster.settings import ClusterSection
 from nfslab.context import Share
 from nfslab.errors import NfslabError, RunFailed, UsageError
-from nfslab.experiment.host_checks import SKEW_MAX_NS
+from nfslab.experiment.host_checks import start_skew
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_point import AskedPoint
 from nfslab.experiment.members import KINDS, members_of
@@ -28,9 +28,10 @@ from nfslab.experiment.sections import CLUSTER, Client, Server
 from nfslab.machine.resources import Resources
 from nfslab.offered.hosts import Handed, joined, moved
 from nfslab.offered.plans import PARTS_MAX
+from nfslab.results.records import RunHostRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from nfslab._core import Load
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from nfslab.offered.measuring import Show
 
 MODULE: Final = "nfslab.experiment.in_point"
-NS_PER_MS: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +167,7 @@ class LoadHosts:
             {"host": name, "answered": of.answered, "response_mean_ns": of.mean_ns,
              "planned_share": of.planned_share} for name, of in figures.items()
         ]  # fmt: skip
-        for host in clients.hosts:
-            _judge(host, handed[host.name], start_ns, report)
+        _judge(clients.hosts, handed, start_ns, report)
         return report, load
 
     def _share(self, number: int) -> Share:
@@ -197,13 +196,25 @@ def _handed(host: RunHost) -> list[Handed]:
         ) from error
 
 
-def _judge(host: RunHost, handed: list[Handed], start_ns: int, report: dict[str, Any]) -> None:
-    """A host that began late makes the point invalid."""
-    begins = [one.began_ns - host.before.offset_ns for one in handed if one.began_ns is not None]
-    if not begins:
-        return  # it measured nothing, which is a reason already
-    skew_ns = max(abs(begin - start_ns) for begin in begins) + host.before.error_ns
-    if skew_ns > SKEW_MAX_NS:
-        text = f"{host.name} began {skew_ns / NS_PER_MS:.1f} ms from the common start"
-        report["reasons"].append({"kind": "start_skew", "text": text})
+def _judge(
+    hosts: Sequence[RunHost], handed: dict[str, list[Handed]], start_ns: int, report: dict[str, Any]
+) -> None:
+    """The start as in a run's record; a host that began late makes the point invalid."""
+    records = []
+    for host, told in zip(hosts, report["hosts"], strict=True):
+        begins = [one.began_ns for one in handed[host.name] if one.began_ns is not None]
+        skew_ns = max(begins) - host.before.offset_ns - start_ns if begins else None
+        told |= {"skew_ns": skew_ns, "error_ns": host.before.error_ns}
+        # One that measured nothing is a reason already.
+        if skew_ns is not None:
+            facts = {"emulated": host.is_emulated}
+            records.append(
+                RunHostRecord(name=host.name, skew_ns=skew_ns, clock=host.before, facts=facts)
+            )
+    if not records:
+        return
+    check = start_skew(records, report["window_end_ns"] - report["window_start_ns"])
+    report["start_skew"] = {name: check.values[name] for name in ("effect_share", "limit_ns")}
+    if check.verdict == "violation":
+        report["reasons"].append({"kind": check.name, "text": check.message})
         report["valid"] = False
