@@ -13,6 +13,9 @@ from nfslab.cluster.base import Clocks
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import AgentThere, ClusterThere, MemberThere
+from nfslab.cluster.settings import ClusterSection, connect_some
+from nfslab.errors import RunFailed
+from nfslab.experiment.host_facts import room
 from nfslab.hosts.base import Link as Addresses
 from nfslab.hosts.namespace import NamespaceHost
 from nfslab.results.records import ClockRecord
@@ -132,6 +135,36 @@ def test_when_one_dies_the_scheduler_keeps_the_others(cluster: Cluster, places: 
     before, addresses = places["one"]
     assert cluster.worker("one", before=before, addresses=addresses)["event"] == "up"
     ClusterThere(members, loop).close()
+
+
+def test_one_behind_a_link_that_is_cut_is_no_harm_where_it_is_not_needed(
+    cluster: Cluster, places: Places
+) -> None:
+    """Its scheduler still lists it: its connection does not end."""
+    all_join(cluster, places)
+    device = device_of(places["two"][1].server)
+    subprocess.run(["ip", "link", "set", device, "down"], check=True)
+    section = ClusterSection(scheduler=cluster.address, certificates=str(cluster.folder))
+    found = connect_some(section, ["three", "one"])
+    found.close()
+    assert [member.name for member in found.members] == ["three", "one"]
+
+
+def test_a_host_has_room_for_as_many_connections_as_it_has_ports(
+    cluster: Cluster, places: Places
+) -> None:
+    before, addresses = places["one"]
+    ports = "echo 40000 40009 > /proc/sys/net/ipv4/ip_local_port_range"
+    few = ["sh", "-c", f'{ports}; exec "$@"', "-"]
+    cluster.worker("one", before=[*before, *few], addresses=addresses)
+    with cluster.connected() as connected:
+        facts = connected.members[0].facts()
+    assert facts["ports"] == 10
+    room("one", facts, 5, 10)
+    with pytest.raises(RunFailed, match="5 processes are more than the ports of host one") as said:
+        room("one", facts, 5, 11)
+    assert "11 connections" in said.value.why
+    assert "ip_local_port_range" in said.value.fix
 
 
 def within(record: ClockRecord, truth_ns: int) -> bool:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import resource
+import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.errors import UsageError
+from nfslab.cluster.loop import Loop
+from nfslab.errors import ResultsError, UsageError
+from nfslab.experiment import members
 from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
 from nfslab.experiment.members import link_to
 from nfslab.experiment.preflight import Obstacle, preflight
 from nfslab.experiment.reading import read_experiment
+from nfslab.experiment.session import Options, run_experiment
 from nfslab.mounts.fuse import FuseMount
 from nfslab.offered.measuring import measure_point
 from nfslab.offered.mixes import read_mix
@@ -22,8 +27,12 @@ from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
 from tests.cli.serving import serving
 from tests.cluster.clusters import Cluster, patient
-from tests.experiment.session_support import left_behind, run
+from tests.experiment.session_support import Told, left_behind, only_folder, records, run
 from tests.experiment.spread_support import calls_sent, check, made, require_measured, written
+from tests.stopping import stop
+
+if TYPE_CHECKING:
+    from nfslab.experiment.plan import PlannedRun
 
 HOSTS = ("load1", "load2")
 CLIENT = '[client]\nhost = "local"\nhosts = ["load1", "load2"]\nprocesses = 2\n'
@@ -111,6 +120,91 @@ def test_a_machine_that_is_lost_fails_the_run_by_its_name(
     record, _ = made(file(tmp_path, of(cluster)))
     assert record.status == "failed"
     assert "load2" in record.reason
+    assert nothing_of_it_is_left(tmp_path)
+
+
+class Watching(Told):
+    """Does something when a run begins, and while hosts are waited for."""
+
+    def __init__(
+        self, begins: Callable[[int], object], waits: Callable[[], object] = lambda: None
+    ) -> None:
+        super().__init__()
+        self._begins, self._waits, self.number = begins, waits, 0
+
+    def run_begins(self, run: PlannedRun) -> None:
+        self.number += 1
+        self._begins(self.number)
+        super().run_begins(run)
+
+    def phase(self, name: str) -> None:
+        if name.startswith("waiting for hosts"):
+            self._waits()
+        super().phase(name)
+
+
+def carried_out(path: Path, view: Watching) -> None:
+    run_experiment(Options(file=path, results=path.parent / "results"), view)
+
+
+def kill(cluster: Cluster, name: str) -> None:
+    """Its worker, until the scheduler misses it."""
+    worker = cluster.workers.pop(name)
+    worker.kill()
+    worker.wait()
+    loop = Loop()
+    while cluster.joined(loop, name):
+        pass
+    loop.close()
+
+
+def test_an_experiment_ends_when_a_machine_that_it_needs_stays_away(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(members, "BACK_S", 0.0)
+    path = file(tmp_path, of(cluster))
+    view = Watching(lambda _number: kill(cluster, "load2"))
+    with pytest.raises(ResultsError, match="the experiment ends: 'load2' is no host") as raised:
+        carried_out(path, view)
+    assert raised.value.exit_code == 1
+    assert "0 of 1 runs are kept" in raised.value.what
+    assert f"then: nfslab run {path}" in raised.value.fix
+    assert (view.number, records(only_folder(path))) == (1, []), "no run was begun in vain"
+    assert nothing_of_it_is_left(tmp_path)
+
+
+@pytest.mark.long
+def test_an_experiment_goes_on_with_a_machine_that_came_back(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that died is waited for, and its new worker used; one that hangs is not needed."""
+    again: list[str] = []
+
+    def gone(_number: int) -> None:
+        kill(cluster, "load2")
+
+    def back() -> None:
+        if "load2" not in cluster.workers:
+            again.append(cluster.worker("load2")["event"])
+
+    path = file(tmp_path, of(cluster) + "\nmembers = 3")
+    stop(cluster.workers["other"].pid)
+    carried_out(path, Watching(gone, back))
+    (record,) = records(only_folder(path))
+    require_measured(record)
+    assert again == ["up"]
+    assert [one.name for one in record.client_hosts] == list(HOSTS)
+    # Gone for good with the second of two runs: what is made is kept, and then gone on with.
+    monkeypatch.setattr(members, "BACK_S", 0.0)
+    cluster.workers["other"].send_signal(signal.SIGCONT)
+    results = tmp_path / "results"
+    more = Options(file=path, results=results, repetitions=2, keep_failed=True)
+    with pytest.raises(ResultsError, match="1 of 2 runs are kept"):
+        run_experiment(more, Watching(gone))
+    assert records(only_folder(path)) == [record]
+    back()
+    run_experiment(more, Told())
+    assert [one.block for one in records(only_folder(path))] == [0, 1]
     assert nothing_of_it_is_left(tmp_path)
 
 

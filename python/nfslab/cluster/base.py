@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.errors import RunFailed
 from nfslab.results.records import ClockRecord
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ FOLDER_BYTES_MAX: Final = 8 << 30
 """Of what an agent left, as it comes home."""
 ROUNDS: Final = 15
 """Round trips of which the shortest compares clocks."""
+
+
+class NoAnswer(RunFailed):
+    """Nobody answers at a machine's address, or not in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,9 @@ class Member(ABC):
 class Cluster(ABC):
     """The machines of an experiment, connected until `close`."""
 
+    notes: Sequence[str] = ()
+    """What is worth telling of them all."""
+
     @property
     @abstractmethod
     def members(self) -> Sequence[Member]:
@@ -143,20 +151,3 @@ class Cluster(ABC):
     @abstractmethod
     def close(self) -> None:
         """End all agents, and the connection."""
-
-
-class Some(Cluster):
-    """Some machines of a cluster; to close it closes the whole."""
-
-    def __init__(self, whole: Cluster, members: Sequence[Member]) -> None:
-        self._whole = whole
-        self._members = list(members)
-
-    @property
-    def members(self) -> Sequence[Member]:
-        """Those."""
-        return self._members
-
-    def close(self) -> None:
-        """See `Cluster.close`."""
-        self._whole.close()

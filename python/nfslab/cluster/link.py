@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.cluster.attended import BEAT_S
-from nfslab.cluster.base import SILENCE_S
+from nfslab.cluster.base import SILENCE_S, NoAnswer
 from nfslab.cluster.identity import difference, facts_here, shown
 from nfslab.cluster.messages import PlainConnector, PlainTLS
 from nfslab.errors import RunFailed, UsageError, one_line
@@ -33,7 +33,7 @@ SCHEME: Final = "tls://"
 
 
 async def dial(address: str, role: str, papers: Papers) -> PlainTLS:
-    """A connection to the one of this role there; RunFailed, UsageError."""
+    """A connection to the one of this role there; NoAnswer, UsageError."""
     if not address.startswith(SCHEME) or ":" not in address.removeprefix(SCHEME):
         raise UsageError(
             f"{address!r} is no address of a cluster",
@@ -51,7 +51,7 @@ async def dial(address: str, role: str, papers: Papers) -> PlainTLS:
             await comm.write(comm.handshake_info())
             await comm.read()
     except (OSError, TimeoutError, ValueError) as error:
-        raise RunFailed(
+        raise NoAnswer(
             f"no {role} of this cluster can be reached at {address}",
             why=_not_reached(error),
             fix="see that it runs there, that no firewall is between, and that it has this "
@@ -112,9 +112,17 @@ class Link:
         self, heard: Callable[[dict[str, Any]], None], on_lost: Callable[[str], None],
         *, differing: bool = False,
     ) -> None:  # fmt: skip
-        """Greet it; RunFailed. `differing`: go on with another nfslab, to tell of it."""
+        """Greet it; RunFailed (NoAnswer). `differing`: go on with another nfslab, to tell of it."""
         self._heard, self._on_lost = heard, on_lost
-        self._comm = await dial(self.address, "worker", self._papers)
+        try:
+            self._comm = await dial(self.address, "worker", self._papers)
+        except NoAnswer as error:
+            raise NoAnswer(
+                f"{self.name} does not answer at {self.address}",
+                why=error.why,
+                fix="see that its worker there goes on, that the network between is up, and that "
+                "it has this cluster's certificates; or use other hosts",
+            ) from error
         if not self._comm.peer.may_be(self.name):
             self._comm.abort()
             raise RunFailed(
@@ -130,7 +138,9 @@ class Link:
             self.facts = facts_of(said["facts"])
         except (OSError, TimeoutError, KeyError, TypeError, ValueError) as error:
             self._comm.abort()
-            raise RunFailed(
+            # What ended its connection or said nothing in time may come back.
+            kind = NoAnswer if isinstance(error, OSError) else RunFailed
+            raise kind(
                 f"{self.name} does not answer as nfslab does",
                 why=one_line(error) or f"no answer within {CONNECT_S:g} s",
                 fix="see that nfslab there is of this version, and its log",

@@ -171,7 +171,7 @@ class MemberThere(Member):
         self._numbers = itertools.count()
 
     def connect(self, *, differing: bool = False) -> None:
-        """Greet it; RunFailed."""
+        """Greet it; RunFailed (NoAnswer)."""
         self._loop.call(self.link.open(self._heard, self._lost, differing=differing))
 
     def facts(self) -> dict[str, Any]:

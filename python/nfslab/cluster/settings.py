@@ -11,12 +11,13 @@ scheduler = "tls://prime:8786"               # or one whose scheduler something 
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from nfslab.cluster.base import Some
+from nfslab.cluster.base import NoAnswer
 from nfslab.cluster.loop import waited
 from nfslab.cluster.needed import require
 from nfslab.cluster.record import default_folder, running_address
@@ -28,11 +29,12 @@ from nfslab.machine.resources import Resources
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nfslab.cluster.base import Cluster
     from nfslab.cluster.certificates import Papers
     from nfslab.cluster.loop import Loop
     from nfslab.cluster.remote import ClusterThere, MemberThere
 
+    Greet = Callable[[list[MemberThere]], tuple[list[MemberThere], list[str]]]
+    """Of those who joined: whom it greeted, and what is worth telling; RunFailed, UsageError."""
 
 JOIN_S: Final = 60.0
 """How long hosts that launchers start are waited for."""
@@ -106,6 +108,9 @@ def _first(wanted: int, names: Sequence[str], apart: Sequence[str]) -> list[str]
     return free[:wanted]
 
 
+GREETED_AT_ONCE: Final = 16
+
+
 def _require_so_many(asked: int, there: int, apart: Sequence[str]) -> None:
     if asked > there:
         beside = f" beside that of the server, {apart[0]}" if apart else ""
@@ -115,13 +120,16 @@ def _require_so_many(asked: int, there: int, apart: Sequence[str]) -> None:
         )
 
 
-def connect(section: ClusterSection) -> ClusterThere:
-    """The cluster, with all its members greeted; RunFailed, UsageError before anything is run."""
+def connect(section: ClusterSection, greet: Greet | None = None) -> ClusterThere:
+    """The cluster, with all its members greeted, or of one that runs those that `greet` returns.
+
+    RunFailed, UsageError before anything is run.
+    """
     require()
     if section.hosts is None:
         folder = Path(section.certificates) if section.certificates else default_folder()
         address = running_address(folder, section.scheduler)
-        return joined(address, folder, wanted=section.members)
+        return joined(address, folder, wanted=section.members, greet=greet)
     resources = Resources("cluster of an experiment")
     try:
         folder = resources.make_directory(state_folder() / resources.name).path
@@ -145,29 +153,82 @@ def connect(section: ClusterSection) -> ClusterThere:
 
 def connect_some(
     section: ClusterSection, hosts: int | list[str], apart: Sequence[str] = ()
-) -> Cluster:
-    """The first so many hosts of the cluster, or these, and then those `apart`.
+) -> ClusterThere:
+    """The first so many hosts of the cluster that answer, or these, and then those `apart`.
 
-    RunFailed, UsageError.
+    Of a cluster that runs nobody else is greeted: one that hangs, or that another nfslab holds, is
+    no harm where it is not needed. RunFailed, UsageError.
     """
     names = [*section.chosen(hosts, apart), *apart]
     if section.hosts is not None:
         return connect(section.model_copy(update={"hosts": names}))
-    whole = connect(section)
-    try:
-        by_name = {member.name: member for member in whole.members}
-        if isinstance(hosts, int):
-            names = [*_first(hosts, list(by_name), apart), *apart]
-        if missing := [name for name in names if name not in by_name]:
-            raise UsageError(
-                f"{missing[0]!r} is no host of the cluster",
-                why=f"it has {', '.join(by_name)}",
-                fix="name hosts as they joined: nfslab cluster check",
-            )
-        return Some(whole, [by_name[name] for name in names])
-    except BaseException:
-        whole.close()
-        raise
+
+    def greet(there: list[MemberThere]) -> tuple[list[MemberThere], list[str]]:
+        named, _ = _greeted(_of_names(there, names))
+        if not isinstance(hosts, int):
+            return named, []
+        first, notes = _first_that_answer(there, hosts, apart)
+        return [*first, *named], notes
+
+    return connect(section, greet)
+
+
+def _of_names(there: list[MemberThere], names: Sequence[str]) -> list[MemberThere]:
+    """UsageError: one is not there."""
+    by_name = {member.name: member for member in there}
+    if missing := [name for name in names if name not in by_name]:
+        raise UsageError(
+            f"{missing[0]!r} is no host of the cluster",
+            why=f"it has {', '.join(by_name)}",
+            fix="name hosts as they joined: nfslab cluster check",
+        )
+    return [by_name[name] for name in names]
+
+
+def _greeted(members: list[MemberThere]) -> tuple[list[MemberThere], list[str]]:
+    """All of them; RunFailed, which names those that do not answer."""
+    if silent := _silent(members):
+        raise _no_answer(f"hosts that are needed do not answer: {', '.join(silent)}", silent)
+    return members, []
+
+
+def _first_that_answer(
+    there: list[MemberThere], wanted: int, apart: Sequence[str]
+) -> tuple[list[MemberThere], list[str]]:
+    """So many, and what is worth telling of those that were passed over; RunFailed, UsageError."""
+    free = [member for member in there if member.name not in apart]
+    _require_so_many(wanted, len(free), apart)
+    found: list[MemberThere] = []
+    silent: dict[str, NoAnswer] = {}
+    while lacking := wanted - len(found):
+        if not free:
+            what = f"{wanted} hosts are asked for, {len(found)} of the cluster's answer"
+            raise _no_answer(what, silent)
+        some, free = free[:lacking], free[lacking:]
+        silent |= _silent(some)
+        found += [member for member in some if member.name not in silent]
+    return found, [f"{name} was passed over: {silent[name].in_a_line()}" for name in silent]
+
+
+def _silent(members: list[MemberThere]) -> dict[str, NoAnswer]:
+    """Greet them, side by side; those that do not answer; RunFailed: one refuses."""
+
+    def greeted(member: MemberThere) -> NoAnswer | None:
+        try:
+            member.connect()
+        except NoAnswer as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(min(len(members), GREETED_AT_ONCE) or 1) as pool:
+        answers = list(pool.map(greeted, members))
+    return {one.name: error for one, error in zip(members, answers, strict=True) if error}
+
+
+def _no_answer(what: str, silent: dict[str, NoAnswer]) -> NoAnswer:
+    """The error for all of them."""
+    whys = [error.in_a_line(": ") for error in silent.values()]
+    return NoAnswer(what, why="; ".join(whys), fix=next(iter(silent.values())).fix)
 
 
 def joined(
@@ -177,8 +238,12 @@ def joined(
     order: list[str] | None = None,
     wanted: int | None = None,
     end: Callable[[], object] | None = None,
+    greet: Greet | None = None,
 ) -> ClusterThere:
-    """All members of the scheduler at this address; RunFailed, UsageError."""
+    """All members of the scheduler at this address, or those that `greet` returns.
+
+    RunFailed, UsageError.
+    """
     from nfslab.cluster.certificates import papers_in
     from nfslab.cluster.loop import Loop
     from nfslab.cluster.remote import ClusterThere
@@ -188,13 +253,14 @@ def joined(
     members: list[MemberThere] = []
     try:
         members = ordered(members_of(address, papers, loop, wanted), order)
-        for member in members:
-            member.connect()
+        greeted, notes = (greet or _greeted)(members)
     except BaseException:
         # Those that were greeted are left, so that they are free for others.
         ClusterThere(members, loop).close()
         raise
-    return ClusterThere(members, loop, end)
+    cluster = ClusterThere(greeted, loop, end)
+    cluster.notes = notes
+    return cluster
 
 
 def members_of(

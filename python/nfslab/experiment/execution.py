@@ -11,7 +11,7 @@ one that fails hides neither the first error nor the other steps. Four ways out:
 * something that can happen happened (a full disk, a dead server, a time limit, an
   invariant that does not hold): sealed as failed, with the reason and the phase;
 * a defect of nfslab or of a plug-in: sealed as failed, the traceback in its logs;
-* somebody asked to stop: discarded, as if it had never begun.
+* somebody asked to stop, or no run can begin any more: discarded, as if it had never begun.
 
 Samples and evidence are written after the targets are down: they never compete with the
 workload for the disk, and a disk that the workload filled has room again.
@@ -25,8 +25,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import Interrupted, RunFailed
-from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
+from nfslab.errors import Interrupted, NfslabError, RunFailed
+from nfslab.experiment.failure import CannotGoOn, Failure, expected, keep_traceback, reason_of
 from nfslab.experiment.identity import derived_seed
 from nfslab.experiment.preflight import needed_bytes, require_here
 from nfslab.experiment.sealing import Findings, Sealing
@@ -111,34 +111,34 @@ class RunExecution:
     def execute(self) -> CatalogueLine:
         """Carry the run out; its line of the catalogue.
 
-        Raises `Interrupted` (nothing is left of the run), or `ResultsError`/`RunFailed`
-        when not even a failed run can be stored: then going on makes no sense.
+        Raises `Interrupted` or `CannotGoOn` (nothing is left of the run), or `ResultsError`/
+        `RunFailed` when not even a failed run can be stored: then going on makes no sense.
         """
         partial = self.carrying.folder.begin_run(self.run.run_id)
         self._was_beside = self.carrying.turn.beside()
         started_ns, began = self.clocks.read()
-        interrupted: Interrupted | None = None
+        given_up: NfslabError | None = None
         try:
-            interrupted = self._guarded(partial)
+            given_up = self._guarded(partial)
             self.stop.shield()
             _, ended = self.clocks.read()
-            if interrupted is None:
+            if given_up is None:
                 return self._seal(partial, started_ns, ended - began)
         finally:
             partial.discard()
-        assert interrupted is not None
-        raise interrupted
+        assert given_up is not None
+        raise given_up
 
     def primary_metric(self) -> tuple[str, Metric] | None:
         """Name and value of the metric that is shown first; None without one."""
         metrics = self.found.metrics()
         return next(((name, m) for name, m in metrics.items() if m.primary), None)
 
-    def _guarded(self, partial: PartialRun) -> Interrupted | None:
-        """The run and its teardown; a request to stop is returned, a failure noted."""
+    def _guarded(self, partial: PartialRun) -> NfslabError | None:
+        """The run and its teardown; why it is given up is returned, a failure noted."""
         from nfslab.machine.resources import Resources
 
-        interrupted: Interrupted | None = None
+        given_up: NfslabError | None = None
         resources: Resources | None = None
         try:
             resources = Resources(self.run.run_id)
@@ -148,15 +148,15 @@ class RunExecution:
                 self.stop.interruptible(),
             ):
                 self._forward(partial, resources)
-        except (Interrupted, KeyboardInterrupt) as error:
+        except (Interrupted, CannotGoOn, KeyboardInterrupt) as error:
             self.stop.shield()
-            interrupted = error if isinstance(error, Interrupted) else Interrupted("interrupted")
+            given_up = error if isinstance(error, NfslabError) else Interrupted("interrupted")
         except Exception as error:
             self.stop.shield()
             self._failed(error, partial)
         self.stop.shield()
         self._teardown(resources, partial)
-        return interrupted
+        return given_up
 
     def _forward(self, partial: PartialRun, resources: Resources) -> None:
         """Everything up to `verify`."""

@@ -7,13 +7,17 @@ import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nfslab.errors import NfslabError
+from nfslab.errors import NfslabError, RunFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DRIVERS = ("psycopg", "pymysql")
 DEFECT_FIX = "this is a defect of nfslab: please report it with the traceback in the run's logs"
+
+
+class CannotGoOn(RunFailed):
+    """A run cannot begin, nor can those behind it: nothing is kept of it, the experiment ends."""
 
 
 @dataclass(frozen=True, slots=True)

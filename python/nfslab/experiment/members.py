@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from nfslab.errors import RunFailed
+from nfslab.errors import RunFailed, UsageError
+from nfslab.experiment.failure import CannotGoOn
 from nfslab.experiment.guest_section import VM
 from nfslab.experiment.sections import CLUSTER
 from nfslab.hosts.base import Link
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from nfslab.experiment.guest_run import Kernels
     from nfslab.experiment.sections import Client, Server
     from nfslab.machine.resources import Resources
+
+BACK_S: Final = 60.0
+"""How long a run waits for machines that are gone when it begins: at most half of its time."""
+BACK_POLL_S: Final = 1.0
 
 
 class Asked(Protocol):
@@ -78,6 +84,39 @@ def members_of(asked: Asked, resources: Resources, kernels: Kernels | None = Non
     *clients, server = members
     around = network_of([member.address for member in clients])
     return Members(cluster, clients, server, Link(server.address, around))
+
+
+def awaited_members(
+    asked: Asked,
+    resources: Resources,
+    kernels: Kernels,
+    *,
+    remaining_s: Callable[[], float],
+    show: Callable[[str], object],
+) -> Members:
+    """The same for a run that begins; CannotGoOn: machines that it needs stay away.
+
+    `remaining_s` is its time, and raises when that is over, or when it is to stop. Hosts on this
+    machine are made anew for each run, so that one that fails says nothing of the next.
+    """
+    began = time.monotonic()
+    ends = began + min(BACK_S, remaining_s() / 2)
+    while True:
+        try:
+            return members_of(asked, resources, kernels)
+        except (RunFailed, UsageError) as error:
+            remaining_s()
+            if asked.client.host != CLUSTER:
+                raise
+            if (now := time.monotonic()) >= ends:
+                raise CannotGoOn(
+                    f"the experiment ends: {error.what}",
+                    why=f"{error.why or 'no reason is known'}; the run that needs it waited for "
+                    f"{now - began:.0f} s",
+                    fix=error.fix,
+                ) from error
+            show(f"waiting for hosts: {error.what}")
+        time.sleep(BACK_POLL_S)
 
 
 def together(client: str, server: str) -> bool:
@@ -167,12 +206,18 @@ def _can_be(asked: Asked, processes: int, connections: int) -> Availability:
 
 
 def _machines(
-    asked: Asked, _resources: Resources | None = None, _kernels: Kernels | None = None
+    asked: Asked,
+    _resources: Resources | None = None,
+    _kernels: Kernels | None = None,
+    *,
+    is_first: bool = False,
 ) -> tuple[Cluster, Link]:
     from nfslab.cluster.settings import connect_some
 
     assert asked.cluster is not None
-    cluster = connect_some(asked.cluster, asked.client.hosts or 0, _servers(asked))
+    # All have joined before anything runs; a run needs its own hosts alone.
+    section = asked.cluster.model_copy(update={} if is_first else {"members": None})
+    cluster = connect_some(section, asked.client.hosts or 0, _servers(asked))
     try:
         return cluster, link_to([member.address for member in cluster.members])
     except BaseException:
@@ -184,7 +229,7 @@ def _machines_are_there(asked: Asked, processes: int, connections: int) -> Avail
     """With the same nfslab, and room for so many processes; they are left again."""
     from nfslab.experiment.host_facts import room
 
-    cluster, _ = _machines(asked)
+    cluster, _ = _machines(asked, is_first=True)
     try:
         for member in cluster.members[: len(asked.client.host_names)]:
             room(member.name, member.facts(), processes, connections)

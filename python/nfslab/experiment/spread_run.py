@@ -30,7 +30,7 @@ from nfslab.experiment.execution import RunExecution
 from nfslab.experiment.host_checks import host_checks, told_by
 from nfslab.experiment.host_facts import room
 from nfslab.experiment.in_part import AskedPart
-from nfslab.experiment.members import members_of
+from nfslab.experiment.members import awaited_members
 from nfslab.experiment.own_tables import as_host, take_tables
 from nfslab.experiment.provenance import fingerprint, source_commit
 from nfslab.experiment.run_hosts import RunHosts, told_by_agent
@@ -129,7 +129,10 @@ class SpreadExecution(RunExecution):
         """The servers' host is this machine; an agent is ready on each client host."""
         self._hosts["server"] = self._hosts["client"] = LocalHost()
         with self.phase("hosts up"):
-            found = members_of(self.setup, resources, self.carrying.kernels)
+            found = awaited_members(
+                self.setup, resources, self.carrying.kernels,
+                remaining_s=self._remaining_s, show=self.carrying.show_phase,
+            )  # fmt: skip
             self._cluster, self._link = found.cluster, found.link
             self._clients.begin(found.clients, found.server)
             self._emulated = any(host.is_emulated for host in self._clients.all)
@@ -458,8 +461,10 @@ class SpreadExecution(RunExecution):
     def _hosts_down(self) -> None:
         """Agents, if they are still there; then their hosts."""
         cluster, self._cluster = self._cluster, None
-        for member in cluster.members if cluster is not None else ():
-            self.found.notes += [f"{member.name}: {note}" for note in member.notes]
+        if cluster is not None:
+            self.found.notes += cluster.notes
+            for member in cluster.members:
+                self.found.notes += [f"{member.name}: {note}" for note in member.notes]
         try:
             self._clients.end()
         finally:
