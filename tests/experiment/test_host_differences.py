@@ -10,6 +10,7 @@ import pytest
 from nfslab.context import HostPart, Share
 from nfslab.experiment.host_checks import alike
 from nfslab.experiment.host_differences import MOST, differences
+from nfslab.experiment.provenance import provenance
 from nfslab.results.records import DurabilityRecord, PlaceRecord, RunRecord
 
 if TYPE_CHECKING:
@@ -70,6 +71,15 @@ def host(
     )
     record = RunRecord.model_construct(places={"data": place}, client_hosts=[], server_host=None)
     return HostPart(name, Share(0, 2, 1), folder / name, record, 0)
+
+
+def test_what_is_planted_is_what_a_machine_says_of_itself() -> None:
+    told = provenance(programs=["python3"])
+    assert told["kernel"].keys() >= {"release", "command_line", "sysctls", "uptime_s"}
+    assert told["cpu"].keys() >= {"model", "logical"}
+    assert told["software"]["programs"].keys() == {"python3"}
+    assert "version" in told["nfslab"]["core"]
+    assert told["memory"]["MemTotal_bytes"] > 0
 
 
 def test_equal_hosts_do_not_differ_by_what_each_has_for_itself(tmp_path: Path) -> None:
