@@ -255,3 +255,39 @@ fn files_without_end_stay_bounded() {
         200_000 - MAX_DATA_FILES as i64
     );
 }
+
+#[test]
+fn opens_and_delegations_are_counted_by_the_operations_of_compounds() {
+    let mut names = Names::default();
+    let mut list = |operations: &[u32]| {
+        let codes: Vec<u8> = operations.iter().map(|code| *code as u8).collect();
+        names.list_of(&codes)
+    };
+    let reads = list(&[v4::SEQUENCE, v4::PUTFH, v4::READ]);
+    let opens = list(&[v4::SEQUENCE, v4::PUTFH, v4::OPEN, v4::GETFH]);
+    let closes = list(&[v4::SEQUENCE, v4::PUTFH, v4::CLOSE]);
+    let gives_up = list(&[v4::SEQUENCE, v4::PUTFH, v4::DELEGRETURN, v4::CLOSE]);
+    let mut lens = Access::default();
+    let mut call = |operations, status| {
+        lens.call(&Call {
+            version: 4,
+            operations,
+            outcome: Outcome::Status(status),
+            ..of(v4::GETATTR, 0, 0)
+        });
+    };
+    for (operations, times) in [
+        (reads, 7),
+        (opens, 3),
+        (closes, 2),
+        (gives_up, 4),
+        (None, 1),
+    ] {
+        (0..times).for_each(|_| call(operations, 0));
+        call(operations, 10_008);
+    }
+    let json = lens.finish(&names, &Extent::default()).json;
+    assert_eq!(number(&json, "/opens/open"), 3);
+    assert_eq!(number(&json, "/opens/close"), 2 + 4);
+    assert_eq!(number(&json, "/opens/delegations_returned"), 4);
+}
