@@ -21,6 +21,7 @@ from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import AgentThere, ClusterThere
 from nfslab.cluster.settings import joined
 from nfslab.errors import RunFailed
+from nfslab.machine.journal import boot_id
 
 from tests.cluster.clusters import (
     PART,
@@ -308,7 +309,8 @@ def test_what_cannot_be_begun_says_why(calm: Cluster) -> None:
 
 def test_facts_are_those_of_the_machine(calm: Cluster) -> None:
     with calm.connected() as connected:
-        assert connected.members[0].facts() == facts_here() | limits_here()
+        own = facts_here() | limits_here() | {"boot_id": boot_id()}
+        assert connected.members[0].facts() == own
 
 
 def test_the_doctor_there_is_asked(calm: Cluster) -> None:

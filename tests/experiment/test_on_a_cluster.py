@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab.cluster import identity
 from nfslab.cluster.loop import Loop
 from nfslab.errors import ResultsError, UsageError
 from nfslab.experiment import members
+from nfslab.experiment.dry_run import dry_run, dry_run_lines
 from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
 from nfslab.experiment.members import link_to
 from nfslab.experiment.preflight import Obstacle, preflight
@@ -170,6 +172,7 @@ def test_an_experiment_ends_when_a_machine_that_it_needs_stays_away(
     assert "0 of 1 runs are kept" in raised.value.what
     assert f"then: nfslab run {path}" in raised.value.fix
     assert (view.number, records(only_folder(path))) == (1, []), "no run was begun in vain"
+    assert "which serves, too: load1, load2" in view.text
     assert nothing_of_it_is_left(tmp_path)
 
 
@@ -235,9 +238,70 @@ def test_more_processes_than_a_machine_has_files_for_are_said_before_anything_ru
     assert "client.processes" in found.fix
 
 
+def test_more_connections_than_ports_are_said_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = tmp_path / "ip_local_port_range"
+    ports.write_text("40000 40001\n")
+    monkeypatch.setattr(identity, "PORTS", ports)
+
+    def obstacles(processes: int) -> list[Obstacle]:
+        path = written(tmp_path, host="local", processes=processes)
+        return [found for found, _ in preflight(read_experiment(path).points).obstacles()]
+
+    assert obstacles(2) == []
+    (found,) = obstacles(3)
+    assert "3 processes are more than the ports of host host1 allow" in found.reason
+    assert "they need 3 connections, it has 2 ports" in found.reason
+    assert "ip_local_port_range" in found.fix
+
+
+def test_a_client_host_on_the_machine_that_serves_is_told_before_anything_runs(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its name: machines are told apart by the boot of their kernel."""
+    path = file(tmp_path, of(cluster))
+    text = path.read_text()
+    own = 'store = "memory"\ndelay = "100ms"'
+    apart = text.replace("[client]", '[server]\nname = "other"\n[client]')
+    for here, asked, where in (
+        (True, text, "this machine"),
+        (False, text, ""),
+        (False, apart, "the machine of other"),
+        (True, text.replace(own, 'server = "127.0.0.1:/export"'), ""),
+    ):
+        path.write_text(asked)
+        with monkeypatch.context() as patch:
+            if not here:
+                patch.setattr(members, "boot_id", lambda: "another")
+            notes = preflight(read_experiment(path).points).notes
+        told = [one.partition(";")[0] for one in notes]
+        assert told == [f"client hosts on {where}, which serves, too: load1, load2"] * bool(where)
+
+
+def test_the_number_of_client_hosts_is_an_axis(tmp_path: Path) -> None:
+    path = written(tmp_path, host="local", hosts=3)
+    axis = '[[axes]]\nparameter = "client.hosts"\nvalues = [1, 2]\n'
+    path.write_text(path.read_text() + axis)
+    experiment = read_experiment(path)
+    points = experiment.points
+    assert {one.settings["client.hosts"]: one.setup.client.host_names for one in points} == {
+        1: ["host1"], 2: ["host1", "host2"],
+    }  # fmt: skip
+    assert len({one.point_id for one in points}) == 2
+    plan = dry_run(experiment, Options(file=path, results=tmp_path / "results"))
+    assert sorted(run.point.setup.client.hosts for run in plan.planned) == [1, 2]
+    lines = "\n".join(dry_run_lines(plan))
+    assert "client hosts: 1 (host1)" in lines
+    assert "client hosts: 2 (host1, host2)" in lines
+
+
 @pytest.mark.parametrize(
     ("section", "hosts", "words"),
     [
+        ('hosts = ["localhost"]', '["localhost"]', "'localhost' is this machine, where"),
+        ('hosts = ["a@localhost"]', '["a@localhost"]', "'a@localhost' is this machine, where"),
+        ('hosts = ["127.0.0.1"]', '["127.0.0.1"]', "'127.0.0.1' is this machine, where"),
         ('hosts = ["load1"]', '["load2"]', "'load2' is no host of the cluster"),
         ('hosts = ["load1"]', "2", "2 hosts are asked for, the cluster has 1"),
         ("hosts = []", "1", "no host"),

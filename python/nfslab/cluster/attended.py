@@ -25,6 +25,7 @@ from nfslab.cluster.hosted import Hosted
 from nfslab.cluster.identity import difference, facts_here, limits_here
 from nfslab.errors import one_line
 from nfslab.machine.clock_pair import clock_pair
+from nfslab.machine.journal import boot_id
 from nfslab.machine.undo import Scope, end_strays
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Attended:
 
     async def serve(self, prime: dict[str, Any]) -> None:
         """Until the prime leaves, is lost, or is refused."""
-        own = facts_here() | limits_here()
+        own = facts_here() | limits_here() | {"boot_id": boot_id()}
         if differs := difference(own, prime):
             # Seen from here, "there" is the prime: the sentence is the prime's to make.
             await self._say("hello", name=self._name, facts=json.dumps(own), refused=differs)

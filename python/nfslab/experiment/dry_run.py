@@ -133,7 +133,7 @@ def dry_run(experiment: Experiment, options: Options) -> DryRun:
         missing=missing,
         seed=seed,
         folder=str(folder.path) if folder is not None else "",
-        notes=notes,
+        notes=[*notes, *result.notes],
         seconds=seconds,
         most=None
         if section.stopping is None

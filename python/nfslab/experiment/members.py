@@ -15,6 +15,7 @@ from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.addresses import address_towards
 from nfslab.machine.availability import Availability
+from nfslab.machine.journal import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -231,11 +232,18 @@ def _machines_are_there(asked: Asked, processes: int, connections: int) -> Avail
 
     cluster, _ = _machines(asked, is_first=True)
     try:
-        for member in cluster.members[: len(asked.client.host_names)]:
+        clients = cluster.members[: len(asked.client.host_names)]
+        for member in clients:
             room(member.name, member.facts(), processes, connections)
+        server, *_ = cluster.members[len(clients) :] or (None,)
+        boot = boot_id() if server is None else server.facts().get("boot_id")
+        both = [one.name for one in clients if boot and one.facts().get("boot_id") == boot]
     finally:
         cluster.close()
-    return Availability(True)
+    where = "this machine" if server is None else f"the machine of {server.name}"
+    how = f"client hosts on {where}, which serves, too: {', '.join(both)}; they take processor "
+    how += "time from the server, and no network is between (fix: name others)"
+    return Availability(True, how=how if both else "")
 
 
 KINDS: Final[dict[str, Kind]] = {

@@ -47,6 +47,8 @@ class Preflight:
     collectors: dict[str, Availability] = field(default_factory=dict)
     space: dict[str, tuple[int, int | None]] = field(default_factory=dict)
     """Target -> (bytes that its largest run needs, bytes free; None when not known yet)."""
+    notes: list[str] = field(default_factory=list)
+    """What can run, but not as one may think."""
 
     def refuses(self, *, skip: bool) -> bool:
         """Whether a run would end before it begins: some point cannot run, and none is left out."""
@@ -68,7 +70,7 @@ def preflight(points: Sequence[Point]) -> Preflight:
     free: dict[Any, int | None] = {}
     for point in points:
         guest = point.setup.machine.kernel is not None
-        obstacles = _of_guest(point, asked) if guest else _of_point(point, asked)
+        obstacles = _of_guest(point, asked) if guest else _of_point(point, asked, result.notes)
         if not obstacles and not guest:
             obstacles = _space(point, result, free)
         if obstacles:
@@ -136,7 +138,7 @@ def _knows_more(obstacles: Sequence[tuple[Obstacle, int]]) -> str:
 
 def require_here(point: Point) -> None:
     """RunFailed when the point cannot run on this machine: for a guest, which nobody has asked."""
-    if found := _of_point(point, {}):
+    if found := _of_point(point, {}, []):
         raise RunFailed(
             "this point cannot run in its virtual machine",
             why="; ".join(f"{one.part}: {one.reason}" for one in found),
@@ -170,7 +172,9 @@ def _of_guest(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
     return asked[part, machine]
 
 
-def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> list[Obstacle]:
+def _of_point(
+    point: Point, asked: dict[tuple[str, Any], list[Obstacle]], notes: list[str]
+) -> list[Obstacle]:
     """What stands in the way of one point, but for space."""
     setup = point.setup
     found: list[Obstacle] = []
@@ -204,7 +208,14 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         processes = setup.client.processes
         connections = workload.make().connections(processes)
         named = f"{setup.client} {setup.server} {setup.cluster} {connections}"
-        ask(_hosts(host), named, lambda: KINDS[host].available(setup, processes, connections))
+
+        def hosts_are_there() -> Availability:
+            answer = KINDS[host].available(setup, processes, connections)
+            if answer.how and answer.how not in notes and _serves(setup):
+                notes.append(answer.how)
+            return answer
+
+        ask(_hosts(host), named, hosts_are_there)
     elif host != "local":
         wire = setup.client.wire
         ask(f"host {host}", wire, lambda: host_class(host).available(wire))
@@ -221,6 +232,12 @@ def _of_point(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
             key = collector.parameters.model_dump_json()
             ask(f"collector {name}", key, lambda c=collector: c.make().available())  # type: ignore[misc]
     return found
+
+
+def _serves(setup: Setup) -> bool:
+    """Is a server of the run's own loaded, here or on the server's host?"""
+    targets = setup.used_targets().values()
+    return setup.workload.make().has_server or any(one.make().for_others() for one in targets)
 
 
 def _is_elsewhere(setup: Setup, target: TargetSetup) -> bool:

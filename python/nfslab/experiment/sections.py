@@ -35,7 +35,7 @@ CLUSTER = "cluster"
 """Of client hosts: machines of the section [cluster]."""
 HOSTS_MAX = 32
 """Client hosts of one run."""
-THIS_MACHINE = frozenset({LOCAL, "localhost", socket.gethostname(), socket.getfqdn()})
+THIS_MACHINE = frozenset({LOCAL, "localhost", "127.0.0.1", socket.gethostname(), socket.getfqdn()})
 """Names under which it would be a client host of itself."""
 MAX_REPETITIONS = 10_000
 MAX_LEVELS = 1_000
@@ -152,7 +152,7 @@ def _host_name(name: object) -> str:
 def _hosts(value: list[object]) -> list[object]:
     """Names of several client hosts."""
     for name in value:
-        if _host_name(name) in THIS_MACHINE:
+        if _host_name(name).rpartition("@")[2] in THIS_MACHINE:
             raise ValueError(
                 f"{name!r} is this machine, where the servers are: as a client host it would "
                 "compete with them; name another one"

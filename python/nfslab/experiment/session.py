@@ -121,6 +121,8 @@ def run_experiment(options: Options, view: View) -> Session:
     skipped = skipped_records(result.blocked)
     for obstacle, count in result.obstacles():
         view.message(f"left out: {count} points ({obstacle.part}: {obstacle.reason})")
+    for note in result.notes:
+        view.message(note)
     for name, answer in result.collectors.items():
         if not answer.ok:
             view.message(f"collector {name} cannot work here: {answer.reason}")
