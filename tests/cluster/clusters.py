@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import select
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,8 +17,10 @@ from typing import Any
 import pytest
 from nfslab.cluster import link, remote
 from nfslab.cluster.certificates import Authority, Papers, papers_in
+from nfslab.cluster.here import MemberHere
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
+from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.cluster.remote import ClusterThere, MemberThere
 from nfslab.hosts.base import Link as Addresses
 from nfslab.hosts.namespace import NamespaceHost
@@ -188,6 +191,31 @@ def three_namespaces() -> Iterator[dict[str, tuple[list[str], Addresses]]]:
             assert host._network is not None
             found[name] = (["nsenter", f"--net={host._network}"], host.link)
         yield found
+
+
+@contextlib.contextmanager
+def on_a_bridge(names: Sequence[str]) -> Iterator[dict[str, tuple[list[str], Addresses]]]:
+    """As `three_namespaces`, of one network: all of them see this machine at one address."""
+    made = NamespacesHere(names)
+    with Resources("namespaces on a bridge") as resources:
+        try:
+            made.up(resources)
+            server = made.link.server
+            yield {
+                one.name: (list(one._before), Addresses(server, one.address))
+                for one in made.members
+                if isinstance(one, MemberHere)
+            }
+        finally:
+            made.close()
+
+
+def device_of_namespace(before: Sequence[str]) -> str:
+    """The device of this machine that leads into it; `before`: the words that enter it."""
+    shown = subprocess.run(
+        [*before, "ip", "-json", "link", "show", "eth0"], capture_output=True, check=True
+    )
+    return socket.if_indextoname(json.loads(shown.stdout)[0]["link_index"])
 
 
 def device_of(address: str) -> str:
