@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +14,10 @@ from nfslab.cluster import link
 from nfslab.cluster.base import NoAnswer
 from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import ClusterThere
-from nfslab.cluster.settings import ClusterSection, connect_some
+from nfslab.cluster.settings import ClusterSection, connect_answering, connect_some
 from nfslab.errors import RunFailed, UsageError
 
+from tests.cli.invocation import nfslab
 from tests.cluster.clusters import Cluster, lasting
 from tests.stopping import stop
 
@@ -48,17 +51,18 @@ def names(cluster: ClusterThere) -> list[str]:
     return [member.name for member in cluster.members]
 
 
-def freeze(cluster: Cluster, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stop its worker; it alone is not waited for long."""
+def freeze(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Stop their workers; they alone are not waited for long."""
     loop = Loop()
-    (member,) = cluster.joined(loop, name)
+    members = [member for member in cluster.joined(loop) if member.name in names]
     loop.close()
-    frozen = member.link.address.removeprefix(link.SCHEME)
-    stop(cluster.workers[name].pid)
+    frozen = {member.link.address.removeprefix(link.SCHEME) for member in members}
+    for name in names:
+        stop(cluster.workers[name].pid)
 
     class Connector(link.PlainConnector):
         async def connect(self, address: str, *others: Any, **named: Any) -> Any:
-            async with asyncio.timeout(HANGS_S if address == frozen else None):
+            async with asyncio.timeout(HANGS_S if address in frozen else None):
                 return await super().connect(address, *others, **named)
 
     monkeypatch.setattr(link, "PlainConnector", Connector)
@@ -85,7 +89,7 @@ def test_one_that_another_nfslab_holds_is_no_harm_either(cluster: Cluster) -> No
 def test_of_a_number_those_are_taken_that_answer(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    freeze(cluster, "one", monkeypatch)
+    freeze(cluster, monkeypatch, "one")
     found = connect_some(section(cluster), 1, ["three"])
     assert names(found) == ["two", "three"]
     (note,) = found.notes
@@ -95,7 +99,7 @@ def test_of_a_number_those_are_taken_that_answer(
 def test_who_is_needed_and_does_not_answer_is_named(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    freeze(cluster, "two", monkeypatch)
+    freeze(cluster, monkeypatch, "two")
     for hosts, apart, what in (
         (["one", "two"], (), "do not answer: two"),
         (2, ["two"], "do not answer: two"),
@@ -109,3 +113,25 @@ def test_who_is_needed_and_does_not_answer_is_named(
         connect_some(section(cluster), 4)
     # Those that were greeted before that are free again.
     assert names(connect_some(section(cluster), ["one", "three"])) == ["one", "three"]
+
+
+def test_captures_are_read_by_those_that_answer(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = Path(__file__).parents[1] / "captures"
+    files = sorted(folder.glob("linux61_pgbench_*.pcap.gz"))
+    freeze(cluster, monkeypatch, "two")
+    there = ["--cluster", cluster.address, "--certificates", cluster.folder]
+    found = nfslab(capsys, "trace", "--quick", "--json", *there, *files)
+    assert found.code == 0
+    assert "note: two was passed over: two does not answer" in found.err
+    alone = nfslab(capsys, "trace", "--quick", "--json", *files)
+    assert json.loads(found.out)["operations"] == json.loads(alone.out)["operations"]
+
+
+def test_where_nobody_answers_nothing_is_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze(cluster, monkeypatch, *cluster.workers)
+    with pytest.raises(NoAnswer, match="no host of the cluster answers"):
+        connect_answering(section(cluster))

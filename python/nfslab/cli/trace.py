@@ -354,11 +354,14 @@ def _members(options: dict[str, Any]) -> Iterator[Sequence[Member]]:
     if options["cluster"] is None:
         yield ()
         return
-    from nfslab.cluster.settings import ClusterSection, connect
+    from nfslab.cluster.settings import ClusterSection, connect_answering
 
     folder = options["certificates"]
     certificates = None if folder is None else str(folder)
-    cluster = connect(ClusterSection(scheduler=options["cluster"], certificates=certificates))
+    section = ClusterSection(scheduler=options["cluster"], certificates=certificates)
+    cluster = connect_answering(section)
+    for note in cluster.notes:
+        click.echo(f"nfslab: note: {note}", err=True)
     try:
         yield cluster.members
     finally:

@@ -27,7 +27,7 @@ from nfslab.machine.journal import state_folder
 from nfslab.machine.resources import Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nfslab.cluster.certificates import Papers
     from nfslab.cluster.loop import Loop
@@ -173,6 +173,21 @@ def connect_some(
     return connect(section, greet)
 
 
+def connect_answering(section: ClusterSection) -> ClusterThere:
+    """Those hosts of a cluster that runs which answer; its notes tell of the others.
+
+    RunFailed: none does. UsageError.
+    """
+
+    def greet(there: list[MemberThere]) -> tuple[list[MemberThere], list[str]]:
+        silent = _silent(there)
+        if len(silent) == len(there):
+            raise _no_answer("no host of the cluster answers", silent)
+        return [member for member in there if member.name not in silent], _passed_over(silent)
+
+    return connect(section, greet)
+
+
 def _of_names(there: list[MemberThere], names: Sequence[str]) -> list[MemberThere]:
     """UsageError: one is not there."""
     by_name = {member.name: member for member in there}
@@ -207,7 +222,12 @@ def _first_that_answer(
         some, free = free[:lacking], free[lacking:]
         silent |= _silent(some)
         found += [member for member in some if member.name not in silent]
-    return found, [f"{name} was passed over: {silent[name].in_a_line()}" for name in silent]
+    return found, _passed_over(silent)
+
+
+def _passed_over(silent: Mapping[str, NoAnswer]) -> list[str]:
+    """What is worth telling of each."""
+    return [f"{name} was passed over: {error.in_a_line()}" for name, error in silent.items()]
 
 
 def _silent(members: list[MemberThere]) -> dict[str, NoAnswer]:
