@@ -145,8 +145,8 @@ AIM = 0.01
 
 def measured(
     load: Load, way: str, section: str, folder: Path, seconds: float
-) -> tuple[float, float, bool]:
-    """(operations a second, CPU microseconds an operation, whether the run counts)."""
+) -> tuple[tuple[float, float, bool], str]:
+    """(figures of one run, kind of the client host that its record has)."""
     client, several = CLIENTS[way].format(cluster=section), load.processes > 1
     if client and several:
         client += f"processes = {load.processes}\n"
@@ -163,7 +163,9 @@ def measured(
         )
         runs = list(Path(results).glob("*/runs/*"))
         try:
-            return load.figures(runs[0])
+            record = json.loads((runs[0] / "run.json").read_text("utf-8"))
+            hosts = [one["kind"] for one in record["client_hosts"]] or ["none"]
+            return load.figures(runs[0]), ", ".join(hosts)
         except (OSError, LookupError) as error:
             raise SystemExit(done.stdout + done.stderr) from error
 
@@ -202,6 +204,7 @@ def main() -> None:
         cluster_here.be_small()
     ways = list(CLIENTS)
     found: dict[str, list[tuple[float, float, bool]]] = {way: [] for way in ways}
+    hosts: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "cluster").mkdir()
@@ -209,15 +212,17 @@ def main() -> None:
             for number in range(rounds):
                 turned = ways[number % len(ways) :] + ways[: number % len(ways)]
                 for way in turned if number % 2 else reversed(turned):
-                    one = measured(LOADS[asked.load], way, cluster.section, folder, seconds)
+                    one, hosts[way] = measured(
+                        LOADS[asked.load], way, cluster.section, folder, seconds
+                    )
                     found[way].append(one)
     print(f"{os.cpu_count()} processors, {rounds} rounds of {seconds:g} s\n")
-    print("| load made by | operations a second | CPU, us/op | runs that count |")
-    print("|---|---:|---:|---:|")
+    print("| load made by | client host | operations a second | CPU, us/op | runs that count |")
+    print("|---|---|---:|---:|---:|")
     for way, runs in found.items():
         rate, cpu_us = (statistics.median(run[index] for run in runs) for index in (0, 1))
         passed = sum(run[2] for run in runs)
-        print(f"| {way} | {rate:,.0f} | {cpu_us:.2f} | {passed} of {rounds} |")
+        print(f"| {way} | {hosts[way]} | {rate:,.0f} | {cpu_us:.2f} | {passed} of {rounds} |")
     compared(found)
 
 
