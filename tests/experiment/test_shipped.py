@@ -58,6 +58,7 @@ def test_the_experiments_that_were_promised_are_there() -> None:
         "engines-queries",
         "engines-mounts",
         "queries-2001",
+        "remote-client-2001",
         "web-2001",
         "answer-clients",
         "answer-nvram",

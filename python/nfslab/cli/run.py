@@ -22,12 +22,13 @@ Examples:
   nfslab run quickstart --repetitions 10
 
 Experiments that come with nfslab: quickstart, placement-2001, bonnie-2001, files-sweep-2004,
-variants-2003, queries-2001, web-2001, engines-2001, engines-tpcc, engines-queries; in virtual
-machines kernels-2003, engines-mounts, kernel-clients; over NFS placement-nfs-2001,
-mount-options-2001, rpcstat-2001, nfs-sweep-2004, sfs-threads-1999, sfs-threads-ganesha, from
-several client hosts sfs-clients-1999; syncs fsync-2001. Each answers a question that those
-studies left open (docs/answers): answer-clients, answer-nvram, answer-stripe, answer-noac,
-answer-drain, answer-timeout, answer-rpc, answer-threads.
+variants-2003, queries-2001, web-2001, engines-2001, engines-tpcc, engines-queries; with the
+client on another host remote-client-2001; in virtual machines kernels-2003, engines-mounts,
+kernel-clients; over NFS placement-nfs-2001, mount-options-2001, rpcstat-2001, nfs-sweep-2004,
+sfs-threads-1999, sfs-threads-ganesha, from several client hosts sfs-clients-1999; syncs
+fsync-2001. Each answers a question that those studies left open (docs/answers): answer-clients,
+answer-nvram, answer-stripe, answer-noac, answer-drain, answer-timeout, answer-rpc,
+answer-threads.
 
 Running the same file again makes only the runs that are missing. Exit code: 0 all runs
 are good, 1 a run failed, 2 the file or an option is wrong or a point cannot run here (nothing
