@@ -35,11 +35,11 @@ def test_instants_move_by_both_offsets_and_errors_add_up() -> None:
     assert error_ns == 7_000
 
 
-def test_one_host_has_one_clock() -> None:
+def test_one_host_has_one_clock(tmp_path: Path) -> None:
     made = stamp_table(pa.table({"t_ns": [5]}), CLIENT)
     assert on_clock_of(CLIENT, made) == (made, 0)
     old = pa.table({"t_ns": [5]})  # it names no host: this machine
-    assert on_clock_of(client_of(sealed_run(Path("r")).record), old) == (old, 0)
+    assert on_clock_of(client_of(sealed_run(tmp_path).record), old) == (old, 0)
 
 
 def test_panels_stand_on_the_clock_of_the_timed_part(tmp_path: Path) -> None:
