@@ -13,7 +13,6 @@ Aims: at most 2 % of a core for each process with events, nothing lost under loa
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -135,14 +134,11 @@ def main() -> int:
         agent()
     if sys.argv[1:2] == ["--role"]:
         role(sys.argv[2:])
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = cluster_here.parser(__doc__, "cluster_cost.py --seconds 30")
     parser.add_argument("--seconds", type=float, default=30.0, help="of each state")
-    parser.add_argument("--small", action="store_true", help="one second: does it still run?")
-    options = parser.parse_args()
+    # Where it is small: what is lost before it is frozen has no time.
+    options = cluster_here.asked(parser)
     seconds = 1.0 if options.small else options.seconds
-    if options.small:
-        # What is lost before it is frozen has no time.
-        cluster_here.be_small()
     with tempfile.TemporaryDirectory() as place:
         os.environ["NFSLAB_STATE"] = place
         return measured(Path(place), seconds, 8 if options.small else 300, options.small)

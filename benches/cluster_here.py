@@ -12,6 +12,7 @@ who is only slow:
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -38,6 +39,23 @@ class Cluster:
     """[cluster] of an experiment file."""
     workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """By name; whoever stops or kills one needs no others of this cluster any more."""
+
+
+def parser(doc: str, example: str) -> argparse.ArgumentParser:
+    """With the first line of what a benchmark says of itself, and `--small`."""
+    made = argparse.ArgumentParser(
+        description=doc.partition("\n")[0], epilog=f"Example: python benches/{example}"
+    )
+    made.add_argument("--small", action="store_true", help="does it still work?")
+    return made
+
+
+def asked(made: argparse.ArgumentParser) -> argparse.Namespace:
+    """What the command line asks for, heeded where it is to be small."""
+    found = made.parse_args()
+    if found.small:
+        be_small()
+    return found
 
 
 def be_small() -> None:

@@ -13,7 +13,6 @@ Aims: workers begin within 1 ms of each other in the median, and a run ends with
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -217,17 +216,11 @@ def tell_losses(found: dict[str, list[tuple[float, float, int]]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        epilog="Example: python benches/cluster_runs.py --runs 15 --losses 5",
-    )
+    parser = cluster_here.parser(__doc__, "cluster_runs.py --runs 15 --losses 5")
     parser.add_argument("--runs", type=int, default=15, help="for the start skew")
     parser.add_argument("--losses", type=int, default=5, help="for each signal")
-    parser.add_argument("--small", action="store_true", help="two runs, a loss: does it work?")
-    asked = parser.parse_args()
+    asked = cluster_here.asked(parser)
     runs, losses = (2, 1) if asked.small else (asked.runs, asked.losses)
-    if asked.small:
-        cluster_here.be_small()
     signals = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
     found: dict[str, list[tuple[float, float, int]]] = {how: [] for how in signals}
     with tempfile.TemporaryDirectory() as name:

@@ -17,7 +17,6 @@ A run that the guard refuses, since the machine was busy, has its figures all th
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import statistics
@@ -190,18 +189,13 @@ def compared(found: dict[str, list[tuple[float, float, bool]]]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        epilog="Example: python benches/distributed_cost.py --load sfs --rounds 9 --seconds 5",
-    )
-    parser.add_argument("--small", action="store_true", help="does it still work?")
+    example = "distributed_cost.py --load sfs --rounds 9 --seconds 5"
+    parser = cluster_here.parser(__doc__, example)
     parser.add_argument("--load", choices=LOADS, default="sfs")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=5.0)
-    asked = parser.parse_args()
+    asked = cluster_here.asked(parser)
     rounds, seconds = (2, 2.0) if asked.small else (asked.rounds, asked.seconds)
-    if asked.small:
-        cluster_here.be_small()
     ways = list(CLIENTS)
     found: dict[str, list[tuple[float, float, bool]]] = {way: [] for way in ways}
     hosts: dict[str, str] = {}

@@ -302,6 +302,7 @@ def test_the_number_of_client_hosts_is_an_axis(tmp_path: Path) -> None:
         ('hosts = ["localhost"]', '["localhost"]', "'localhost' is this machine, where"),
         ('hosts = ["a@localhost"]', '["a@localhost"]', "'a@localhost' is this machine, where"),
         ('hosts = ["127.0.0.1"]', '["127.0.0.1"]', "'127.0.0.1' is this machine, where"),
+        ('hosts = ["a@127.9.0.1"]', '["a@127.9.0.1"]', "'a@127.9.0.1' is this machine, where"),
         ('hosts = ["load1"]', '["load2"]', "'load2' is no host of the cluster"),
         ('hosts = ["load1"]', "2", "2 hosts are asked for, the cluster has 1"),
         ("hosts = []", "1", "no host"),

@@ -6,6 +6,8 @@ in the file is declared here, so that this module is the reference of the file's
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import re
 import socket
 from typing import Annotated, Any, Literal
@@ -35,7 +37,7 @@ CLUSTER = "cluster"
 """Of client hosts: machines of the section [cluster]."""
 HOSTS_MAX = 32
 """Client hosts of one run."""
-THIS_MACHINE = frozenset({LOCAL, "localhost", "127.0.0.1", socket.gethostname(), socket.getfqdn()})
+THIS_MACHINE = frozenset({LOCAL, "localhost", socket.gethostname(), socket.getfqdn()})
 """Names under which it would be a client host of itself."""
 MAX_REPETITIONS = 10_000
 MAX_LEVELS = 1_000
@@ -149,10 +151,17 @@ def _host_name(name: object) -> str:
     return name
 
 
+def _is_here(host: str) -> bool:
+    """Whether the name, or the loopback address, is this machine's."""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host in THIS_MACHINE
+
+
 def _hosts(value: list[object]) -> list[object]:
     """Names of several client hosts."""
     for name in value:
-        if _host_name(name).rpartition("@")[2] in THIS_MACHINE:
+        if _is_here(_host_name(name).rpartition("@")[2]):
             raise ValueError(
                 f"{name!r} is this machine, where the servers are: as a client host it would "
                 "compete with them; name another one"

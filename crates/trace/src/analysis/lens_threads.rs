@@ -52,12 +52,12 @@ impl Chunk {
                 time_ns,
                 call,
                 again,
-            } => self.add_call(Kind::Sent { again }, time_ns, call),
+            } => self.add_message(Kind::Sent { again }, time_ns, call),
             Event::Replied {
                 time_ns,
                 call,
                 again,
-            } => self.add_call(Kind::Replied { again }, time_ns, call),
+            } => self.add_message(Kind::Replied { again }, time_ns, call),
             Event::Transport(event) => {
                 self.kinds.push(Kind::Transport);
                 self.transport.push(*event);
@@ -66,38 +66,53 @@ impl Chunk {
     }
 
     #[inline(always)]
-    fn add_call(&mut self, kind: Kind, time_ns: i64, call: &Call) {
-        self.kinds.push(kind);
+    fn add_message(&mut self, kind: Kind, time_ns: i64, call: &Call) {
         self.times_ns.push(time_ns);
+        self.add_call(kind, call);
+    }
+
+    #[inline(always)]
+    fn add_call(&mut self, kind: Kind, call: &Call) {
+        self.kinds.push(kind);
         // Not `push`: it would be copied twice.
         self.calls.extend_from_slice(slice::from_ref(call));
     }
 
     fn tell(&self, lenses: &mut Lenses) {
-        let (mut calls, mut transport) = (self.calls.iter(), self.transport.iter());
-        let mut times_ns = self.times_ns.iter();
+        let mut transport = self.transport.iter().map(Event::Transport);
+        let (mut calls, mut times_ns) = (self.calls.iter(), self.times_ns.iter());
         for kind in &self.kinds {
-            if let Kind::Transport = kind {
-                let event = transport.next().map(Event::Transport);
-                event.iter().for_each(|event| lenses.event(event));
-                continue;
-            }
-            let Some((call, &time_ns)) = calls.next().zip(times_ns.next()) else {
-                return;
+            let event = match *kind {
+                Kind::Transport => transport.next(),
+                Kind::Settled => {
+                    calls
+                        .next()
+                        .into_iter()
+                        .for_each(|call| lenses.call(call, None));
+                    None
+                }
+                Kind::Sent { again } => {
+                    times_ns
+                        .next()
+                        .zip(calls.next())
+                        .map(|(time_ns, call)| Event::Sent {
+                            time_ns: *time_ns,
+                            call,
+                            again,
+                        })
+                }
+                Kind::Replied { again } => {
+                    times_ns
+                        .next()
+                        .zip(calls.next())
+                        .map(|(time_ns, call)| Event::Replied {
+                            time_ns: *time_ns,
+                            call,
+                            again,
+                        })
+                }
             };
-            match *kind {
-                Kind::Sent { again } => lenses.event(&Event::Sent {
-                    time_ns,
-                    call,
-                    again,
-                }),
-                Kind::Replied { again } => lenses.event(&Event::Replied {
-                    time_ns,
-                    call,
-                    again,
-                }),
-                Kind::Settled | Kind::Transport => lenses.call(call, None),
-            }
+            event.iter().for_each(|event| lenses.event(event));
         }
     }
 }
@@ -183,7 +198,7 @@ impl LensThreads {
     #[inline(always)]
     pub(super) fn call(&mut self, call: &Call) {
         if self.interest.calls {
-            self.chunk.add_call(Kind::Settled, 0, call);
+            self.chunk.add_call(Kind::Settled, call);
             self.send_if_full();
         }
     }
