@@ -108,7 +108,7 @@ def test_a_search_is_made_by_all_hosts(
 
 @pytest.mark.parametrize(
     ("late_ns", "error_ns", "is_valid"),
-    [(2 * MS, 0, True), (2 * MS, 4 * MS, False), (6 * MS, 0, False)],
+    [(2 * MS, 0, True), (2 * MS, 4 * MS, False), (6 * MS, 0, False), (-6 * MS, 0, False)],
 )
 def test_a_start_counts_with_the_clocks_error(late_ns: int, error_ns: int, is_valid: bool) -> None:
     begin_ns, there_ns = 1000 * MS, 7_000_000 * MS
@@ -117,7 +117,10 @@ def test_a_start_counts_with_the_clocks_error(late_ns: int, error_ns: int, is_va
         SimpleNamespace(name=name, before=clock, is_emulated=False)
         for name, clock in clocks.items()
     ]
-    begins = {"a": [begin_ns, begin_ns + 1], "b": [begin_ns + there_ns + late_ns]}
+    begins = {
+        "a": [begin_ns, begin_ns + 1],
+        "b": [begin_ns + there_ns + late_ns, begin_ns + there_ns],
+    }
     handed = {
         name: [Handed(index=0, sums=None, began_ns=one, lost="") for one in some]
         for name, some in begins.items()
@@ -131,7 +134,7 @@ def test_a_start_counts_with_the_clocks_error(late_ns: int, error_ns: int, is_va
         {"host": "a", "skew_ns": 1, "error_ns": 0},
         {"host": "b", "skew_ns": late_ns, "error_ns": error_ns},
     ]
-    assert report["start_skew"]["effect_share"] == (late_ns + error_ns) / (1000 * MS)
+    assert report["start_skew"]["effect_share"] == (abs(late_ns) + error_ns) / (1000 * MS)
     assert report["valid"] is is_valid
     assert [reason["kind"] for reason in report["reasons"]] == ["start_skew"] * (not is_valid)
     assert all(reason["text"].startswith("b began") for reason in report["reasons"])

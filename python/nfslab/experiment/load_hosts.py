@@ -203,7 +203,8 @@ def _judge(
     records = []
     for host, told in zip(hosts, report["hosts"], strict=True):
         begins = [one.began_ns for one in handed[host.name] if one.began_ns is not None]
-        skew_ns = max(begins) - host.before.offset_ns - start_ns if begins else None
+        common_ns = start_ns + host.before.offset_ns
+        skew_ns = max((begin - common_ns for begin in begins), key=abs, default=None)
         told |= {"skew_ns": skew_ns, "error_ns": host.before.error_ns}
         # One that measured nothing is a reason already.
         if skew_ns is not None:
