@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 
 from nfslab.errors import NfslabError
@@ -23,6 +24,13 @@ def cached_kernels() -> list[str]:
 
 
 @cache
+def cached_versions() -> list[str]:
+    """Their versions, as an experiment names them (6.12): the newest first, each once."""
+    found = (re.match(r"\d+\.\d+", name) for name in cached_kernels())
+    return list(dict.fromkeys(match[0] for match in found if match))
+
+
+@cache
 def refused() -> str:
     """Why no guest can be booted; empty where one can."""
     if os.geteuid() != 0:
@@ -35,3 +43,11 @@ def refused() -> str:
     if not cached_kernels():
         return "no kernel is in the cache: nfslab vm fetch --kernel 6.12"
     return ""
+
+
+@cache
+def refused_two() -> str:
+    """Why guests of two kernels cannot be booted; empty where they can."""
+    if not (why := refused()) and len(cached_versions()) < 2:
+        return "two kernels are needed: nfslab vm fetch --kernel 6.1"
+    return why

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -36,14 +35,14 @@ from nfslab.vm.qemu import Size
 
 from tests.cli.invocation import nfslab
 from tests.experiment.session_support import journal_tokens, left_behind, run
-from tests.vm.guests import cached_kernels, refused
+from tests.vm.guests import cached_versions, refused_two
 from tests.vm.test_killed import all_end
 
 LIMIT_S = 1200
 
 
 def why_not() -> str:
-    if why := refused():
+    if why := refused_two():
         return why
     try:
         require_guests(Size(1 << 30, 2))
@@ -59,8 +58,8 @@ pytestmark = [
     pytest.mark.guest,
     pytest.mark.timeout(LIMIT_S),
 ]
-KERNELS = cached_kernels() if not refused() else [""]
-NEWEST, OLDEST = (str(re.match(r"\d+\.\d+", one or "6.12")[0]) for one in (KERNELS[0], KERNELS[-1]))  # type: ignore[index]
+VERSIONS = cached_versions() or ["none"]
+NEWEST, OLDEST = VERSIONS[0], VERSIONS[-1]
 LINES = 40_000
 """Of what each host writes: 228,894 bytes, so some WRITEs of 32 KiB and the rest."""
 FILE = """\

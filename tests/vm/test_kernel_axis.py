@@ -19,13 +19,12 @@ from nfslab.statistics.verdicts import EMULATED
 from nfslab.vm.kernel import cache_folder
 
 from tests.cli.invocation import nfslab
-from tests.vm.guests import cached_kernels, refused
+from tests.vm.guests import cached_kernels, cached_versions, refused_two
 
 LIMIT_S = 1800
-VERSIONS = sorted({match[0] for name in cached_kernels() if (match := re.match(r"\d+\.\d+", name))})
+VERSIONS = cached_versions()[::-1]
 pytestmark = [
-    pytest.mark.skipif(bool(refused()), reason=refused() or "it can"),
-    pytest.mark.skipif(len(VERSIONS) < 2, reason="two kernels are needed: nfslab vm fetch"),
+    pytest.mark.skipif(bool(refused_two()), reason=refused_two() or "it can"),
     pytest.mark.long,
     pytest.mark.guest,
     pytest.mark.timeout(LIMIT_S + 60),
@@ -108,9 +107,7 @@ def test_two_folders_of_modules_with_the_kernels_profile_beside_them(tmp_path: P
     for modules in folders:
         shutil.copytree(kept, modules)
         (modules / "mine").write_text(f"{modules.name}\n")
-    version = re.match(r"\d+\.\d+", release)
-    assert version is not None
-    text = PATCHED.replace("KERNEL", json.dumps(version[0]))
+    text = PATCHED.replace("KERNEL", json.dumps(VERSIONS[-1]))
     text = text.replace("FOLDERS", json.dumps([str(modules) for modules in folders]))
     (tmp_path / "kernels.toml").write_text(text)
     done = ran(tmp_path)
