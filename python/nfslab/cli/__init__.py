@@ -17,7 +17,7 @@ from typing import NoReturn
 import click
 
 from nfslab import __version__
-from nfslab.cli.registry import COMMANDS
+from nfslab.cli.registry import COMMANDS, READERS
 from nfslab.errors import NfslabError
 
 EXAMPLES = """\b
@@ -40,6 +40,11 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
+        if cmd_name in READERS:
+            # numpy, which comes with tables, begins a thread for each further processor, and each
+            # spins for a while, waiting for matrices that never come. Programs that others start
+            # would inherit this.
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command = importlib.import_module(entry[0]).command
         assert isinstance(command, click.Command)
         return command

@@ -30,3 +30,5 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "vm": ("nfslab.cli.vm", "Run a command under a stock kernel, in a virtual machine."),
     "doctor": ("nfslab.cli.doctor", "What this machine can do, and what is missing."),
 }
+READERS = frozenset(("explain", "report", "compare", "list", "show", "query", "check", "trace"))
+"""They read what was measured, and start no program of a person's."""

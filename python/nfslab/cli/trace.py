@@ -153,9 +153,6 @@ def command(captures: tuple[str, ...], **options: Any) -> None:
     sides = _sides(captures, options["compare"])
     _check(sides, options)
     asked = _asked(options)
-    if asked.calls is not None:
-        # numpy comes with what writes them, and its threads for matrices would spin for nothing.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     with polite_kill():
         found = [_read(side, asked, options) for side in sides]
         for capture in found:

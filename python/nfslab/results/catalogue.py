@@ -177,9 +177,10 @@ def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
     ):
         for entry in entries:
             name = entry.name
-            if name.startswith(PARTIAL_PREFIX):
-                partial.append(name.removeprefix(PARTIAL_PREFIX))
-            elif not name.startswith(".") and entry.is_dir():
+            if name[0] == ".":
+                if name.startswith(PARTIAL_PREFIX):
+                    partial.append(name.removeprefix(PARTIAL_PREFIX))
+            elif entry.is_dir():
                 sealed.add(name)
             if len(sealed) > MAX_RUNS:
                 raise ResultsError(
@@ -198,8 +199,11 @@ def newest_attempts(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
 
 def _newest(points: Sequence[str], blocks: Sequence[int], attempts: Sequence[int]) -> list[int]:
     """Of every (point, block) the index of the highest attempt, by first appearance of the pair."""
+    keys = list(zip(points, blocks, strict=True))
+    if len(set(keys)) == len(keys):
+        return list(range(len(keys)))  # nothing was tried twice
     newest: dict[tuple[str, int], int] = {}
-    for row, key in enumerate(zip(points, blocks, strict=True)):
+    for row, key in enumerate(keys):
         best = newest.setdefault(key, row)
         if attempts[row] > attempts[best]:
             newest[key] = row
