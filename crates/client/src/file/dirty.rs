@@ -66,13 +66,18 @@ impl Dirty {
     /// What was gathered is to be sent; false if nothing was.
     pub fn end_gathering(&mut self) -> bool {
         let ended = self.gathered.end_all();
-        let any = !ended.is_empty();
-        self.queue(ended, usize::MAX);
-        any
+        self.queue(ended, usize::MAX)
     }
 
-    /// Runs to be sent, `step` at a time; they replace older bytes.
-    fn queue(&mut self, runs: Vec<Run>, step: usize) {
+    /// The same of what nobody wrote to since this was called last.
+    pub fn end_old_gathering(&mut self) -> bool {
+        let ended = self.gathered.end_old();
+        self.queue(ended, usize::MAX)
+    }
+
+    /// Runs to be sent, `step` at a time; they replace older bytes. False if there are none.
+    fn queue(&mut self, runs: Vec<Run>, step: usize) -> bool {
+        let any = !runs.is_empty();
         for run in runs {
             let data = SharedBytes::new(run.data);
             let end = run.offset.saturating_add(data.len() as u64);
@@ -85,6 +90,7 @@ impl Dirty {
                 self.keep_unsent(piece);
             }
         }
+        any
     }
 
     /// A new piece, numbered.

@@ -131,6 +131,25 @@ fn neighbours_are_gathered_and_others_are_not() {
     assert_eq!(second.data.as_slice(), [5, 5, 5, 3, 3, 3, 3, 3, 3, 3]);
 }
 
+#[test]
+fn what_nobody_writes_to_any_more_is_old_and_what_is_written_to_is_not() {
+    let mut dirty = Dirty::default();
+    dirty.gather(0, &[1; 4], 100);
+    assert!(!dirty.end_old_gathering(), "it was never looked at before");
+    dirty.gather(50, &[2; 4], 100);
+    dirty.gather(20, &[2; 4], 100);
+    assert!(dirty.end_old_gathering());
+    let sent = |dirty: &mut Dirty| dirty.next_to_send(100).map(|piece| piece.offset);
+    assert_eq!((sent(&mut dirty), sent(&mut dirty)), (Some(0), None));
+    // Written to again, or grown: young.
+    dirty.gather(50, &[3; 4], 100);
+    assert!(dirty.end_old_gathering());
+    assert_eq!((sent(&mut dirty), sent(&mut dirty)), (Some(20), None));
+    assert!(dirty.end_old_gathering());
+    assert_eq!(sent(&mut dirty), Some(50));
+    assert!(!dirty.end_old_gathering());
+}
+
 /// PostgreSQL 15 extends a table by a page of zeroes and fills it later, while others come behind.
 #[test]
 fn two_places_written_in_turn_are_gathered_each() {

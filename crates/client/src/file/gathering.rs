@@ -49,6 +49,8 @@ impl Run {
 pub(super) struct Gathering {
     runs: Vec<Run>,
     writes: u64,
+    /// How many writes there were when old runs were ended last.
+    looked: u64,
 }
 
 impl Gathering {
@@ -103,6 +105,14 @@ impl Gathering {
     /// Ends runs that reach into a range.
     pub fn end_within(&mut self, from: u64, to: u64) -> Vec<Run> {
         self.end_where(|run| run.reaches_into(from, to))
+    }
+
+    /// Ends runs that nobody wrote to since this was called last.
+    pub fn end_old(&mut self) -> Vec<Run> {
+        let looked = std::mem::replace(&mut self.looked, self.writes);
+        let mut old = self.end_where(|run| run.touched <= looked);
+        old.sort_unstable_by_key(|run| run.offset);
+        old
     }
 
     /// Ends all runs.

@@ -55,6 +55,16 @@ impl File {
             Inner::pump(&self.inner);
         }
     }
+
+    /// Sends what was gathered before the last call of this, and not written to since.
+    ///
+    /// Younger bytes stay: an fsync that is about to come would find them sent as UNSTABLE, and
+    /// need a COMMIT besides.
+    pub fn push_old(&self) {
+        if self.inner.dirty.lock().end_old_gathering() {
+            Inner::pump(&self.inner);
+        }
+    }
 }
 
 impl Inner {

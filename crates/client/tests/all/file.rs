@@ -106,6 +106,24 @@ fn a_server_that_gives_nothing_is_an_error_and_no_loop() {
     assert_eq!(file.sync().unwrap_err().errno(), rustix::io::Errno::IO);
 }
 
+/// A page that is written and synced right after is one WRITE, whenever somebody looks for old data.
+#[test]
+fn young_data_wait_for_their_sync() {
+    let Setting { server, file, .. } = open("");
+    file.write_behind(0, &[1; 8192], u64::MAX).unwrap();
+    file.push_old();
+    file.sync().unwrap();
+    assert_eq!(server.calls(procedure::WRITE).len(), 1);
+    assert_eq!(server.calls(procedure::COMMIT).len(), 0);
+    file.write_behind(0, &[2; 8192], u64::MAX).unwrap();
+    file.push_old();
+    file.push_old();
+    file.sync().unwrap();
+    assert_eq!(server.calls(procedure::WRITE).len(), 2);
+    assert_eq!(server.calls(procedure::COMMIT).len(), 1, "old: sent before");
+    assert_eq!(server.with(|state| state.stable.clone()), [2; 8192]);
+}
+
 #[test]
 fn writes_are_split_and_short_ones_continued_then_committed_once() {
     let Setting { server, file, .. } = open("wsize=8k");

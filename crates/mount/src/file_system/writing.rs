@@ -76,11 +76,11 @@ impl Shared {
         }
     }
 
-    /// What was gathered and not sent goes out; called from time to time.
+    /// What was gathered since before the last call of this goes out; called from time to time.
     pub fn push_old_data(&self) {
         for open in self.files.all() {
             if open.writes {
-                open.file.push();
+                open.file.push_old();
             }
         }
     }
