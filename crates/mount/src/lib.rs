@@ -63,7 +63,7 @@ const SESSION_THREADS: usize = 2;
 const READ_AHEAD_READS: u32 = 4;
 /// Least and most of read-ahead, KiB.
 const READ_AHEAD_KIB: (u32, u32) = (1024, 8192);
-/// How often those of the gathered data are sent that are as old (Linux: `dirty_writeback_centisecs`).
+/// How often gathered data are sent that are as old (Linux: `dirty_writeback_centisecs`).
 const PUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// How many of these intervals until data are committed (Linux: `dirty_expire_centisecs`).
 const COMMIT_INTERVALS: u32 = 6;

@@ -106,7 +106,7 @@ fn a_server_that_gives_nothing_is_an_error_and_no_loop() {
     assert_eq!(file.sync().unwrap_err().errno(), rustix::io::Errno::IO);
 }
 
-/// A page that is written and synced right after is one WRITE, whenever somebody looks for old data.
+/// A page that is synced right after it was written is one WRITE, though old data are looked for.
 #[test]
 fn young_data_wait_for_their_sync() {
     let Setting { server, file, .. } = open("");
