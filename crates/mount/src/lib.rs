@@ -208,6 +208,12 @@ impl Mount {
         &self.shared.client
     }
 
+    /// Sends gathered data that nobody wrote to since this was done last; the mount does so itself
+    /// every 5 s.
+    pub fn send_old_data(&self) {
+        self.shared.push_old_data();
+    }
+
     /// Options of nfs(5) in effect, sizes as negotiated.
     pub fn options(&self) -> &MountOptions {
         &self.shared.options

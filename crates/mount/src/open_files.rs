@@ -67,14 +67,21 @@ impl<T> Numbered<T> {
         Some(thing)
     }
 
-    /// All of them.
-    pub fn all(&self) -> Vec<Arc<T>> {
-        self.0.lock().places.iter().flatten().cloned().collect()
-    }
-
     pub fn len(&self) -> usize {
         let all = self.0.lock();
         all.places.len() - all.unused.len()
+    }
+}
+
+impl Numbered<OpenFile> {
+    /// Data paths that are open for writing, each once: opens of one user share it.
+    pub fn written(&self) -> Vec<Arc<File>> {
+        let all = self.0.lock();
+        let writing = all.places.iter().flatten().filter(|open| open.writes);
+        let mut files: Vec<_> = writing.map(|open| Arc::clone(&open.file)).collect();
+        files.sort_unstable_by_key(Arc::as_ptr);
+        files.dedup_by(|one, other| Arc::ptr_eq(one, other));
+        files
     }
 }
 

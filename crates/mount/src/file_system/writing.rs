@@ -78,18 +78,14 @@ impl Shared {
 
     /// What was gathered since before the last call of this goes out; called from time to time.
     pub fn push_old_data(&self) {
-        for open in self.files.all() {
-            if open.writes {
-                open.file.push_old();
-            }
-        }
+        self.files.written().iter().for_each(|file| file.push_old());
     }
 
     /// What the server has not committed is committed; called from time to time.
     pub fn commit_old_data(&self) {
-        for open in self.files.all() {
-            if open.writes && !open.file.is_settled() {
-                open.file.settle_then(|_| {});
+        for file in self.files.written() {
+            if !file.is_settled() {
+                file.settle_then(|_| {});
             }
         }
     }

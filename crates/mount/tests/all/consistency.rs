@@ -4,6 +4,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,17 @@ const WRITE: usize = procedure::WRITE as usize;
 const COMMIT: usize = procedure::COMMIT as usize;
 /// A hang is noticed by then.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A folder: what is asked for as UNSTABLE is.
+fn of_folder(folder: &Path) -> Server {
+    let options = DirectoryOptions {
+        stable_names: false,
+        kernel_handles: true,
+        instance: 1,
+    };
+    let store = DirectoryStore::open(folder, options).unwrap();
+    Server::of(Arc::new(store), ExportOptions::default())
+}
 
 #[test]
 fn an_open_sees_what_another_client_has_closed() {
@@ -75,13 +87,7 @@ fn a_size_that_is_asked_for_again_and_again_is_kept_by_the_kernel() {
     }
     // A store that has to be told to commit: its data stay in the client's hands for long.
     let folder = tempfile::tempdir().unwrap();
-    let options = DirectoryOptions {
-        stable_names: false,
-        kernel_handles: true,
-        instance: 1,
-    };
-    let store = DirectoryStore::open(folder.path(), options).unwrap();
-    let server = Server::of(Arc::new(store), ExportOptions::default());
+    let server = of_folder(folder.path());
     let mounted = server.mount("acregmin=60");
     let mut file = File::create(mounted.path.join("f")).unwrap();
     file.write_all(&[1; 8192]).unwrap();
@@ -293,6 +299,32 @@ fn a_single_small_write_needs_no_commit() {
         assert_eq!(mounted.calls(WRITE), round);
         assert!(mounted.calls(COMMIT) <= mounted.pushes());
     }
+}
+
+#[test]
+fn young_data_wait_for_their_sync_however_often_the_file_is_open() {
+    if !possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = of_folder(folder.path());
+    let mounted = server.mount("");
+    let path = mounted.path.join("f");
+    let file = File::create(&path).unwrap();
+    let _more = [(); 3].map(|()| OpenOptions::new().write(true).open(&path).unwrap());
+    for round in 0..20 {
+        file.write_all_at(b"log record", round * 10).unwrap();
+        mounted.mount.send_old_data();
+        file.sync_data().unwrap();
+    }
+    // The mount may have looked in between by itself.
+    assert!(mounted.calls(COMMIT) <= 1 + mounted.pushes());
+    let before = mounted.calls(COMMIT);
+    file.write_all_at(b"log record", 0).unwrap();
+    mounted.mount.send_old_data();
+    mounted.mount.send_old_data();
+    file.sync_data().unwrap();
+    assert!(mounted.calls(COMMIT) > before, "old data were sent before");
 }
 
 #[test]
