@@ -92,5 +92,6 @@ def test_a_run_listens_for_no_other_machine(
     assert f"runs good, {int(done.returncode)} failed" in done.stdout, done.stderr
     called = calls.read_text()
     assert ("listen(" in called) is (target == "nfs")
-    for bound in BIND.findall(called):
-        assert "127.0.0.1" in bound
+    bound = BIND.findall(called)
+    assert bool(bound) is (target == "nfs")
+    assert all("127.0.0.1" in one for one in bound)

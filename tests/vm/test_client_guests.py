@@ -35,14 +35,14 @@ from nfslab.vm.qemu import Size
 
 from tests.cli.invocation import nfslab
 from tests.experiment.session_support import journal_tokens, left_behind, run
-from tests.vm.guests import cached_versions, refused_two
+from tests.vm.guests import cached_versions, refused, refused_two
 from tests.vm.test_killed import all_end
 
 LIMIT_S = 1200
 
 
 def why_not() -> str:
-    if why := refused_two():
+    if why := refused():
         return why
     try:
         require_guests(Size(1 << 30, 2))
@@ -121,6 +121,8 @@ def written_by(host: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    if why := refused_two():
+        pytest.skip(why)
     place = tmp_path_factory.mktemp("guests")
     (place / "places").mkdir()
     levels = [[NEWEST, 1], [OLDEST, 1], [NEWEST, 2]]

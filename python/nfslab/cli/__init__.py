@@ -42,8 +42,8 @@ class LazyGroup(click.Group):
             return None
         if cmd_name in READERS:
             # numpy, which comes with tables, begins a thread for each further processor, and each
-            # spins for a while, waiting for matrices that never come. Programs that others start
-            # would inherit this.
+            # spins for a while, waiting for matrices that never come. Not where a command starts
+            # programs: they would inherit this.
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         command = importlib.import_module(entry[0]).command
         assert isinstance(command, click.Command)
