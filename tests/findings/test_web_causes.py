@@ -111,16 +111,35 @@ def test_a_slower_sync_of_the_posts_log() -> None:
     assert first.cause == "log_sync"
 
 
-def test_others_on_the_processors() -> None:
-    def others(share: float) -> dict[str, Any]:
-        values = {"others_during": share, "steal_during": 0.0}
-        check = SimpleNamespace(name="competing_load", verdict="ok", values=values)
-        return {"checks": [check]}
+def others(share: float) -> dict[str, Any]:
+    values = {"others_during": share, "steal_during": 0.0}
+    return {"checks": [SimpleNamespace(name="competing_load", verdict="ok", values=values)]}
 
+
+def test_others_on_the_processors() -> None:
     longer = {"elsewhere": LONGER_NS}
     found = found_of(USUAL, longer, records=(others(0.02), others(0.6)))
     assert [one.cause for one in found] == ["noisy_neighbour"]
     assert not found_of(USUAL, longer, records=(others(0.02), others(0.02)))
+
+
+def test_others_have_the_processors_that_a_slower_point_leaves_them() -> None:
+    """They were there at the base: two that always compute had 45 % beside it, and 83 % beside
+    calls that are longer on their way."""
+    longer = {"elsewhere": LONGER_NS}
+    assert not found_of(USUAL, longer, records=(others(0.45), others(0.83)))
+
+
+def test_others_do_not_make_more_calls() -> None:
+    more = {name: (20 * number, size) for name, (number, size) in OF_NAMES.items()}
+    longer = {"document_open/way back": LONGER_NS}
+    seen = others(0.02), others(0.6)
+    facts = called(OF_NAMES | READS), called(more | READS)
+    causes = [one.cause for one in found_of(OVER_NFS, longer, facts=facts, records=seen)]
+    assert causes[0] == "attribute_cache"
+    assert "noisy_neighbour" not in causes
+    as_many = found_of(OVER_NFS, longer, facts=(facts[0], facts[0]), records=seen)
+    assert "noisy_neighbour" in {one.cause for one in as_many}
 
 
 @pytest.mark.parametrize(

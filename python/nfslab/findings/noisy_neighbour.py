@@ -1,11 +1,17 @@
-"""Other programs, or a hypervisor, had the processors."""
+"""Other programs, or a hypervisor, had the processors.
+
+Others that want processors at both points have more of them where the load waits for anything else:
+their larger share follows then from the longer time. So they are a cause only where the base had
+none of them. They make calls longer, not more: calls whose number is the difference are not theirs.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.findings.beside import ReasonCause, beside
-from nfslab.findings.calls import paths_of
+from nfslab.findings.calls import MOSTLY, WITH_REST, Calls, paths_of
+from nfslab.statistics.checks.competing_load import OTHERS_LIMIT
 
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
@@ -31,12 +37,16 @@ class NoisyNeighbour(ReasonCause):
 
     def paths(self, pair: Compared) -> tuple[str, ...]:
         """In which something waits for a processor."""
-        return waiting_parts(pair)
+        calls = Calls.of(pair)
+        more = calls.paths(WITH_REST) if calls and calls.more_calls() >= MOSTLY else ()
+        return tuple(one for one in waiting_parts(pair) if one not in more)
 
     def because(self, pair: Compared) -> str | None:
         """By the check of competing load."""
         others = beside(pair, _others)
         if others is None or not others.grew or others.new - others.base < LEAST_MORE:
+            return None
+        if others.base > OTHERS_LIMIT:
             return None
         return f"others had {others.new:.0%} of the processors' time instead of {others.base:.0%}"
 
