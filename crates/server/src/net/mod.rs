@@ -214,6 +214,9 @@ impl RunningServer {
         }
         if let Some(model) = &options.model {
             model.check()?;
+            if model.disk.is_some() {
+                service.commit_as_asked();
+            }
         }
         let (sockets, addresses) = bind(&options)?;
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;

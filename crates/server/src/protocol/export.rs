@@ -8,7 +8,7 @@ use measure::{ByFile, DataCall, FileCounts};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
-use wire::nfs3::{nfs_fh3, nfsstat3};
+use wire::nfs3::{nfs_fh3, nfsstat3, stable_how};
 
 use crate::caller::ANONYMOUS_ID;
 use crate::handle::{HandleKey, Sealed};
@@ -111,6 +111,8 @@ pub struct Service {
     counts_files: AtomicBool,
     /// By the export's number and the object's.
     by_file: Mutex<ByFile<(u32, u64)>>,
+    /// A WRITE is as safe as it was asked to be, and no safer.
+    as_asked: AtomicBool,
 }
 
 /// An object that a call named, with its store and the caller as seen there.
@@ -132,6 +134,22 @@ impl Service {
             mounted: Mutex::new(Vec::new()),
             counts_files: AtomicBool::new(false),
             by_file: Mutex::default(),
+            as_asked: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on no WRITE is answered as safer than it was asked to be, whatever the store keeps:
+    /// a modelled disk has charged no more, and has to be asked by a COMMIT.
+    pub fn commit_as_asked(&self) {
+        self.as_asked.store(true, Ordering::Relaxed);
+    }
+
+    /// How safe a WRITE is said to be.
+    pub(super) fn committed(&self, asked: stable_how, done: stable_how) -> stable_how {
+        if self.as_asked.load(Ordering::Relaxed) {
+            asked
+        } else {
+            done
         }
     }
 

@@ -198,7 +198,7 @@ impl Service {
             Ok(WRITE3resok {
                 file_wcc,
                 count: done.count,
-                committed: done.committed,
+                committed: self.committed(args.stable, done.committed),
                 verf: done.verifier,
             })
         });

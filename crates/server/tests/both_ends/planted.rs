@@ -14,10 +14,11 @@ use measure::MonotonicClock;
 use server::model::{DiskDescription, ModelDescription, Stall};
 use server::net::{Counts, RunningServer, ServerOptions};
 use server::record::{CallRecord, Recorder};
-use wire::nfs3::{GETATTR3args, READ3args, WRITE3args, nfs_fh3, payload3, stable_how};
+use wire::nfs3::{GETATTR3args, READ3args, WRITE3args, nfs_fh3, payload3, procedure, stable_how};
 
-use crate::pair::{create, mount, service, start};
+use crate::pair::{create, mount, open, service, start};
 use crate::trees::Tree;
+use crate::waits::Waits;
 
 const MS: u64 = 1_000_000;
 
@@ -287,6 +288,54 @@ fn nvram_takes_writes_at_once_until_it_is_full() {
     let total: u64 = trips.iter().sum();
     // 640,000 bytes, of which 320,000 have to drain at 1 MB/s.
     assert!(total >= 290 * MS, "{total}");
+}
+
+/// Time of a sync of 256 KiB in eight WRITEs to a memory store, and the WRITEs and COMMITs of it.
+fn synced(model: Option<ModelDescription>) -> (Duration, usize, usize) {
+    let service = service(Arc::from(Tree::memory(1 << 28).store));
+    let recorder = Arc::new(Recorder::default());
+    recorder.begin(1 << 10);
+    let options = ServerOptions {
+        model,
+        recorder: Arc::clone(&recorder),
+        ..ServerOptions::default()
+    };
+    let server = start(&service, "127.0.0.1:0".parse().unwrap(), options);
+    let mounted = mount(server.addresses()[0], "wsize=32k");
+    let file = open(&mounted, create(&mounted, b"f"));
+    let began = Instant::now();
+    file.write(0, &vec![7; 256 << 10]).unwrap();
+    file.sync().unwrap();
+    let took = began.elapsed();
+    server.stop().unwrap();
+    let calls = recorder.take();
+    let number = |procedure| {
+        calls
+            .iter()
+            .filter(|call| call.procedure == procedure)
+            .count()
+    };
+    (took, number(procedure::WRITE), number(procedure::COMMIT))
+}
+
+/// In memory all is as safe as it will be, and a reply says so; before a disk that would leave out
+/// the COMMIT that the disk is charged for.
+#[test]
+fn a_disk_before_memory_is_charged_for_a_sync_of_several_writes() {
+    let rate = 4_000_000;
+    let model = ModelDescription {
+        disk: Some(DiskDescription {
+            rate_bytes_per_s: rate,
+            ..DiskDescription::default()
+        }),
+        ..ModelDescription::default()
+    };
+    let (took, writes, commits) = synced(Some(model));
+    assert_eq!((writes, commits), (8, 1));
+    let least = Duration::from_secs_f64(f64::from(256 << 10) / rate as f64);
+    assert!(took >= least, "{took:?}");
+    let (_, writes, commits) = synced(None);
+    assert_eq!((writes, commits), (8, 0));
 }
 
 #[test]
