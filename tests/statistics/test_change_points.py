@@ -49,6 +49,20 @@ def test_the_change_is_exactly_where_two_constants_meet() -> None:
     assert max(steps.p_values) < ALPHA
 
 
+@pytest.mark.parametrize("drift", [0.003, 0.01])
+def test_a_step_between_levels_that_drift_by_hundredths(drift: float) -> None:
+    """As a server whose NVRAM is full answers: 7.9 ms, and a little less or more for a while."""
+    rng = np.random.default_rng(13)
+    for _ in range(25):
+        slow = np.empty(119)
+        slow[0] = 0.0
+        for i in range(1, slow.size):
+            slow[i] = 0.9 * slow[i - 1] + rng.standard_normal() * drift * np.sqrt(1 - 0.9**2)
+        after = (7.9 * MS * np.exp(slow)).astype(np.int64)
+        steps = change_points(np.concatenate([np.full(70, 200_000), after]))
+        assert steps.changes == [70]
+
+
 def test_a_short_stall_within_a_long_series_is_found() -> None:
     rng = np.random.default_rng(7)
     parts = [level(rng, 5_000, 1.0), level(rng, 40, 30.0), level(rng, 5_000, 1.0)]
@@ -87,6 +101,7 @@ NOISE: dict[str, Callable[[np.random.Generator, int], Integers]] = {
     "three values only": _coarse,
     "each follows the one before, 0.5": _follows(0.5),
     "each follows the one before, 0.8": _follows(0.8),
+    "as exact as two grains": lambda rng, n: level(rng, n, 5.0, 0.02),
 }
 SERIES = 150
 

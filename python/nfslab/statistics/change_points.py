@@ -12,9 +12,10 @@ changed; the largest standardised difference over all splits then has the distri
 and Siegmund (1982; for ranks Lausen and Schumacher 1992), whose tail is multiplied by the number
 of intervals (`ALPHA` for the whole series). Latencies follow each other, they are not drawn from
 an urn: the difference is divided by the root of the long-run variance of what is left when both
-means are taken out, in units of its variance. Changes of less than `RATIO_LEAST` in the median,
-and levels of fewer than `LEVEL_LEAST` calls, are none: a curve of thousands of points finds
-significance where nobody would see a step.
+means are taken out, in units of its variance. Latencies of one `GRAIN` have one rank: else a level
+that drifts by a hundredth follows itself so closely that a step of forty times is lost in it.
+Changes of less than `RATIO_LEAST` in the median, and levels of fewer than `LEVEL_LEAST` calls, are
+none: a curve of thousands of points finds significance where nobody would see a step.
 
 Cost: sums from a cumulated series, at most `SPLITS_MOST` splits an interval (a change that falls
 between two of them is as good as on one; near an interval's edge a shorter one has it), so about
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 ALPHA: Final = 0.01
 """A series without a change has one found with at most this probability."""
 RATIO_LEAST: Final = 1.25
+GRAIN: Final = 1.1
+"""Ratio of latencies that are ranked alike at most."""
 LEVEL_LEAST: Final = 8
 SPLITS_MOST: Final = 128
 CHANGES_MOST: Final = 60
@@ -122,7 +125,7 @@ class _Series:
 
     def __init__(self, values: NDArray[np.int64]) -> None:
         self.values = values
-        self.ranks = _ranks(values)
+        self.ranks = _ranks(_grains(values))
         self.sums = _cumulated(self.ranks)
         self.squares = _cumulated(self.ranks**2)
         self.layers = list(_layers(values.size))
@@ -140,6 +143,14 @@ class _Series:
         # All equal, but for what rounding leaves: no difference.
         found: Floats = np.where(spread[:, None] > 1e-12, height, 0.0)
         return found
+
+
+def _grains(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of grains on a logarithmic scale: what lies in one differs by less than `GRAIN`."""
+    grains: NDArray[np.int64] = np.floor(np.log(np.maximum(values, 1)) / log(GRAIN)).astype(
+        np.int64
+    )
+    return grains
 
 
 def _ranks(values: NDArray[np.int64]) -> Floats:

@@ -80,7 +80,7 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
         for table, host in ((CLIENT_TABLE, "client"), (SERVER_TABLE, "server"))
     )
     Facts: ClassVar[type[Facts]] = BreakdownFacts
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     json_key: ClassVar[str] = "latency_breakdown"
 
     def facts(self, run: SealedRun) -> BreakdownFacts | None:

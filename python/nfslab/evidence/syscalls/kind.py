@@ -34,6 +34,7 @@ class SyscallsEvidence(EvidenceKind[SyscallFacts]):
 
     kind: ClassVar[str] = "syscalls"
     title: ClassVar[str] = "System calls and syncs"
+    version: ClassVar[int] = 2
     tables: ClassVar[tuple[TableSpec, ...]] = tuple(
         TableSpec(PREFIX + name, tuple(ColumnSpec(column, type) for column, type in columns))
         for name, columns in EMPTY.items()

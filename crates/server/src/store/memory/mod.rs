@@ -6,9 +6,9 @@
 //! rightly whatever is created or removed meanwhile. The size limit counts data, inodes and names;
 //! beyond it NFS3ERR_NOSPC.
 //!
-//! Decisions: writes are FILE_SYNC at once, since nothing here outlives the server (before a modelled
-//! disk `Service::commit_as_asked` says less); the verifier and the handles' generations name the
-//! instance, so that clients notice a restart.
+//! Decisions: writes are FILE_SYNC at once, since nothing here outlives the server (behind a
+//! modelled disk `Service::commit_as_asked` says less); the verifier and the handles' generations
+//! name the instance, so that clients notice a restart.
 //! Limits: access times move only when they are older than the last change (as `relatime`).
 
 mod content;
