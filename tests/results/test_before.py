@@ -30,8 +30,9 @@ from nfslab.results.query import ResultsDatabase
 
 BEFORE = Path(__file__).parent.parent / "before"
 NAMES = sorted(path.name.removesuffix(".tar.xz") for path in BEFORE.glob("*.tar.xz"))
-ELSEWHERE = {"path", "written"}
-"""Keys whose values are of the place or the instant of asking."""
+ELSEWHERE = {"path", "written", "change_p_values"}
+"""Keys whose values are of the place or the instant of asking; or of latencies that are ranked in
+grains since (the changes themselves are where they were)."""
 IDENTITY = {
     "run_id",
     "point_id",
