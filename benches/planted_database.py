@@ -87,9 +87,11 @@ def _beside(draw: Draw, pgbench: Settings, watched: dict[str, Settings]) -> list
             again("durability"),
             Level(f"durability, {size}", ("durability",), setting(synchronous_commit="on")),
         ], watched) for size, ends in ((SMALL, (0.5, 1)), (LARGE, (3, 6)))),
-        # Nobody watches at the server, which would tell that its memory is full.
+        # Nobody watches at the server, which would tell that its memory is full. Small segments:
+        # there is little to copy to a slow disk.
         Planted("filling_cache",
-                nfs(service_time=["200us"], disk="rate=100M", nvram="64M", ac=True) | pgbench, [
+                nfs(service_time=["200us"], disk="rate=100M", nvram="64M", ac=True) | pgbench
+                | {"workload.wal_segment_size": "1M"}, [
             again("filling_cache"),
             *draw.sizes("filling_cache", (1, 1.3), (2, 4), lambda d: t(
                 nvram="512k", disk=f"rate={2400 / d:.0f}k")),
