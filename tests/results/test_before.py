@@ -27,12 +27,12 @@ from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
 from nfslab.results.outcomes import located
 from nfslab.results.query import ResultsDatabase
+from nfslab.statistics.change_points import ALPHA
 
 BEFORE = Path(__file__).parent.parent / "before"
 NAMES = sorted(path.name.removesuffix(".tar.xz") for path in BEFORE.glob("*.tar.xz"))
-ELSEWHERE = {"path", "written", "change_p_values"}
-"""Keys whose values are of the place or the instant of asking; or of latencies that are ranked in
-grains since (the changes themselves are where they were)."""
+ELSEWHERE = {"path", "written"}
+"""Keys whose values are of the place or the instant of asking."""
 IDENTITY = {
     "run_id",
     "point_id",
@@ -137,6 +137,9 @@ def lost(then: Any, now: Any, where: str = "") -> list[str]:
             return []
         if not isinstance(now, list) or len(now) != len(then):
             return [f"{where} had {len(then)} entries"]
+        if where.endswith(".change_p_values"):
+            # Of ranks in grains since: as many changes, each as sure as one has to be.
+            return [f"{where}: {p} is not at most {ALPHA}" for p in now if not p <= ALPHA]
         pairs = enumerate(zip(then, now, strict=True))
         return [one for n, (a, b) in pairs for one in lost(a, b, f"{where}[{n}]")]
     if isinstance(then, float) and now is None and where.endswith(".fsync.mean_ms"):
