@@ -14,7 +14,9 @@ import pytest
 from nfslab.machine.resources import Resources
 
 from tests.disk import DISK
+from tests.lanes import lane_of, unit_lane
 from tests.report.browser import end_browser
+from tests.simulated_clock import SimulatedClock
 from tests.syncs import nobody_waits
 from tests.targets.nfs_share import MakeNfs
 
@@ -57,6 +59,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def simulated_clock(request: pytest.FixtureRequest) -> Iterator[SimulatedClock | None]:
+    """The clock of a unit test; None in the other lanes, which have the real one."""
+    if lane_of(request.node) != "unit":
+        yield None
+        return
+    with unit_lane(request.module) as simulated:
+        yield simulated
 
 
 @pytest.fixture(scope="session", autouse=True)

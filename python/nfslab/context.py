@@ -8,9 +8,10 @@ part begins. A new service is one field here, with a type.
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -178,7 +179,7 @@ class TimedPart:
     def _wait_until(self, at_ns: int) -> None:
         """Of `clock`; never too early."""
         while (left_ns := at_ns - self._clock()) > 0:
-            time.sleep(left_ns / 1e9)
+            clock.sleep(left_ns / 1e9)
 
     def meet(self, gate: str, said: Any = None) -> Met:
         """Wait until the programs of all client hosts are at this gate, in the block or before it.

@@ -31,7 +31,7 @@ def interrupting(
             left[0] -= 1
             raise what
 
-    monkeypatch.setattr(analysis.time, "sleep", sleep)
+    monkeypatch.setattr(analysis.clock, "sleep", sleep)
 
 
 def test_the_first_interrupt_waits_for_the_end_of_the_pipe(
@@ -53,7 +53,7 @@ def test_a_second_one_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pipe_that_stays_open_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting(monkeypatch, 1)
     seconds = itertools.count()
-    monkeypatch.setattr(analysis.time, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(analysis.clock, "monotonic", lambda: float(next(seconds)))
     reading: Any = Reading(1000)
     with pytest.raises(KeyboardInterrupt):
         analysis.wait_for(reading, piped=True)

@@ -166,6 +166,6 @@ def test_as_many_blocks_as_the_time_gives(
         return SimpleNamespace(folder=SimpleNamespace(sealed_runs=lambda: lines))
 
     monkeypatch.setattr(trial, "run_experiment", run)
-    monkeypatch.setattr(trial.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(trial.clock, "monotonic", lambda: now[0])
     trial.run_trial(Options(Path("x.toml")), 90.0, SimpleNamespace())  # type: ignore[arg-type]
     assert asked == blocks

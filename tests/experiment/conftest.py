@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from nfslab import clock
 from nfslab.cluster.base import Member
 from nfslab.evidence.registry import COLLECTORS
 from nfslab.experiment import provenance, stop
@@ -81,8 +81,10 @@ def real_provenance(_fakes: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def leap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets so many seconds of limits go by at once: what a run takes here is no matter then."""
     leaps: list[float] = []
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(leaps))
-    monkeypatch.setattr(stop, "time", clock)
+    leapt = SimpleNamespace(
+        monotonic=lambda: clock.monotonic() + sum(leaps), sleep=clock.sleep
+    )
+    monkeypatch.setattr(stop, "clock", leapt)
     return leaps.append
 
 

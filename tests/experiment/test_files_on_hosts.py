@@ -216,7 +216,7 @@ def test_a_host_that_waits_in_vain_is_told_of() -> None:
 def test_time_in_which_we_stood_still_is_nobodys_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the machine was taken away: what hosts said meanwhile is not in the queue yet."""
     now_s = [100.0]
-    monkeypatch.setattr(run_hosts, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    monkeypatch.setattr(run_hosts, "clock", SimpleNamespace(monotonic=lambda: now_s[0]))
 
     class Heard:
         def __init__(self, *slices_s: float) -> None:

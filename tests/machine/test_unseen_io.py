@@ -120,7 +120,7 @@ def test_many_are_counted_and_the_first_named(monkeypatch: pytest.MonkeyPatch) -
 def test_looks_lie_further_and_further_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     now = 1000.0
-    monkeypatch.setattr(unseen_io.time, "monotonic", lambda: now)
+    monkeypatch.setattr(unseen_io.clock, "monotonic", lambda: now)
     monkeypatch.setattr(UnseenIo, "look", lambda _: looks.append(now))
     found = UnseenIo()
     found.begin(Whose([1]))

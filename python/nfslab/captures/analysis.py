@@ -12,10 +12,10 @@ counted in the result's `anomalies`.
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nfslab import clock
 from nfslab.errors import Interrupted, NfslabError, RunFailed, Terminated, UsageError
 
 if TYPE_CHECKING:
@@ -237,17 +237,17 @@ def wait_for(
     while not (state := running.progress())["finished"]:
         if interrupt is not None:
             if state["frames"] > frames:
-                frames, last_s = state["frames"], time.monotonic()
-            elif time.monotonic() - last_s > SILENT_PIPE_S:
+                frames, last_s = state["frames"], clock.monotonic()
+            elif clock.monotonic() - last_s > SILENT_PIPE_S:
                 raise interrupt
         try:
             if progress is not None:
                 progress(state)
-            time.sleep(pause_s)
+            clock.sleep(pause_s)
         except KeyboardInterrupt as error:
             if not piped or interrupt is not None or isinstance(error, Terminated):
                 raise
-            interrupt, frames, last_s = error, state["frames"], time.monotonic()
+            interrupt, frames, last_s = error, state["frames"], clock.monotonic()
         pause_s = min(pause_s * 1.5, POLL_MOST_S)
 
 

@@ -18,9 +18,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from typing import TYPE_CHECKING
 
+from nfslab import clock
 from nfslab.machine.processes import status_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def all_taken(
     `said`: the tool's words so far; `written`: how much came out of it (bytes). True, too, when
     it has ended.
     """
-    deadline = time.monotonic() + limit_s
+    deadline = clock.monotonic() + limit_s
     if tool.answers:
         return _by_answers(tool, process, said, deadline)
     return _by_silence(tool, process, written, deadline)
@@ -54,9 +54,9 @@ def all_taken(
 
 def _by_answers(tool: Tool, process: Process, said: Callable[[], str], deadline: float) -> bool:
     goal: int | None = None
-    taken, since = -1, time.monotonic()
+    taken, since = -1, clock.monotonic()
     while True:
-        asked = time.monotonic()
+        asked = clock.monotonic()
         answer = _ask(tool, process, said, deadline)
         if answer is None:
             return process.ended_within(0)
@@ -77,7 +77,7 @@ def _ask(tool: Tool, process: Process, said: Callable[[], str], deadline: float)
     with contextlib.suppress(OSError):
         if process.poll() is None:
             os.kill(process.pid, signal.SIGUSR1)
-    while time.monotonic() < deadline:
+    while clock.monotonic() < deadline:
         answers = tool.answered(said())
         if len(answers) > before:
             return answers[-1]
@@ -87,8 +87,8 @@ def _ask(tool: Tool, process: Process, said: Callable[[], str], deadline: float)
 
 
 def _by_silence(tool: Tool, process: Process, written: Callable[[], int], deadline: float) -> bool:
-    seen, since = written(), time.monotonic()
-    while (now := time.monotonic()) - since <= tool.hand_over_s:
+    seen, since = written(), clock.monotonic()
+    while (now := clock.monotonic()) - since <= tool.hand_over_s:
         if process.ended_within(ASK_EVERY_S):
             return True
         if now > deadline:

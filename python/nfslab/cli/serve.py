@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import click
 
+from nfslab import clock
 from nfslab.cli.arguments import parsed
 from nfslab.errors import ResultsError, RunFailed, UsageError, of_core
 from nfslab.servers.embedded_control import Control
@@ -250,7 +251,6 @@ def _started(asked: dict[str, Any]) -> Server:
 
 def _counters_offered(server: Server, export: str) -> AbstractContextManager[None]:
     """Other processes may read what it counts (`nfslab top`)."""
-    import time
 
     from nfslab.machine.offered_counters import offered
     from nfslab.storage.data_calls import DataCalls
@@ -261,7 +261,7 @@ def _counters_offered(server: Server, export: str) -> AbstractContextManager[Non
         return {
             "what": "server", "name": f"{server.address}:{export}",
             "counters": server.counters(), "files": files.add(server.files()),
-            "at_ns": time.monotonic_ns(),
+            "at_ns": clock.monotonic_ns(),
         }  # fmt: skip
 
     return offered(read)

@@ -16,7 +16,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from nfslab import clock
 from nfslab.cli.arguments import bold, check_output, parsed, polite_kill
 from nfslab.display.numbers import counted, quantity
 from nfslab.display.progress import Progress
@@ -255,15 +255,15 @@ def _wait(
     watch: SyscallWatch, alive: Callable[[], bool], duration_s: float | None, ended: _Ended
 ) -> None:
     """Until the time is over, it has ended, or Ctrl-C."""
-    began = time.monotonic()
+    began = clock.monotonic()
     deadline = None if duration_s is None else began + duration_s
     with Progress(sys.stderr) as progress:
         try:
-            while alive() and (deadline is None or time.monotonic() < deadline):
-                left_s = POLL_S if deadline is None else deadline - time.monotonic()
-                time.sleep(max(0.0, min(POLL_S, left_s)))
+            while alive() and (deadline is None or clock.monotonic() < deadline):
+                left_s = POLL_S if deadline is None else deadline - clock.monotonic()
+                clock.sleep(max(0.0, min(POLL_S, left_s)))
                 words = _so_far(watch) if sys.stderr.isatty() else ""
-                progress.show("watching", time.monotonic() - began, duration_s, words)
+                progress.show("watching", clock.monotonic() - began, duration_s, words)
         except KeyboardInterrupt:
             ended.interrupted = True
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from nfslab import clock
 from nfslab.cli.arguments import parsed
 from nfslab.errors import UsageError
 from nfslab.quantities import read_duration_s
@@ -102,14 +102,14 @@ def _known(names: Sequence[str]) -> list[str]:
 def _lines(
     read: Callable[[], tuple[Sequence[View], Sequence[str]]], interval_s: float, count: int | None
 ) -> None:
-    due = time.monotonic()
+    due = clock.monotonic()
     read()
     told = 0
     while count is None or told < count:
-        due = max(due + interval_s, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        due = max(due + interval_s, clock.monotonic())
+        clock.sleep(max(0.0, due - clock.monotonic()))
         shown, problems = read()
-        line: dict[str, Any] = {"unix_ns": time.time_ns()}
+        line: dict[str, Any] = {"unix_ns": clock.wall_ns()}
         for key, what in (("mounts", "mount"), ("servers", "server")):
             line[key] = [one.json() for one in shown if one.what == what]
         click.echo(json.dumps(line | {"problems": list(problems)}))

@@ -17,9 +17,9 @@ import json
 import re
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.cluster.base import SILENCE_S
 from nfslab.cluster.hosted import Hosted
 from nfslab.cluster.identity import difference, facts_here, limits_here
@@ -58,7 +58,7 @@ class Attended:
         self.is_over = False
         """The prime is gone; its agents may not have ended yet."""
         self._in_order = False
-        self._heard_s = self._alive_s = time.monotonic()
+        self._heard_s = self._alive_s = clock.monotonic()
 
     async def serve(self, prime: dict[str, Any]) -> None:
         """Until the prime leaves, is lost, or is refused."""
@@ -101,18 +101,18 @@ class Attended:
     async def _beat(self) -> None:
         """Ends when the prime is lost, or we stood still for so long that it has given us up."""
         while True:
-            now_s = time.monotonic()
+            now_s = clock.monotonic()
             if max(now_s - self._heard_s, now_s - self._alive_s) >= SILENCE_S:
                 return
             self._alive_s = now_s
             await self._say("beat")
-            await asyncio.sleep(min(BEAT_S, self._heard_s + SILENCE_S - time.monotonic()))
+            await asyncio.sleep(min(BEAT_S, self._heard_s + SILENCE_S - clock.monotonic()))
 
     async def _listen(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 said = await self._comm.read()
-                now_s = time.monotonic()
+                now_s = clock.monotonic()
                 if now_s - self._alive_s >= SILENCE_S:
                     return
                 self._heard_s = now_s

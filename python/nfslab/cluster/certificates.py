@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, unquote
 
+from nfslab import clock
 from nfslab.errors import RunFailed, UsageError
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def papers_in(folder: Path, role: Role) -> Papers:
 def _begun(subject: Any, issuer: Any, key: EllipticCurvePrivateKey) -> Any:
     from cryptography import x509
 
-    now = datetime.datetime.now(tz=datetime.UTC)
+    now = clock.wall()
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

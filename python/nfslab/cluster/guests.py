@@ -21,10 +21,10 @@ import queue
 import shutil
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.cluster.base import ROUNDS, Clocks, Member, Patience
 from nfslab.cluster.bridge import PREFIX_BITS, BridgedHere
 from nfslab.cluster.here import Listened, working_folder
@@ -120,7 +120,7 @@ class GuestAgent(Listened):
     def write(self, piece: bytes) -> None:
         """What it says, as it comes (a sink of the guest's output); ValueError, RunFailed."""
         for line in self._lines.feed(piece):
-            heard_ns = time.monotonic_ns()
+            heard_ns = clock.monotonic_ns()
             if line is None:
                 raise RunFailed("it said more than can be kept", fix="Please report this.")
             said = json.loads(line)

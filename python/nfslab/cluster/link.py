@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import json
 import ssl
-import time
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.cluster.attended import BEAT_S
 from nfslab.cluster.base import SILENCE_S, NoAnswer
 from nfslab.cluster.identity import difference, facts_here, shown
@@ -146,7 +146,7 @@ class Link:
                 fix="see that nfslab there is of this version, and its log",
             ) from error
         self._refuse(said, own, differing)
-        self._heard_s = self._alive_s = time.monotonic()
+        self._heard_s = self._alive_s = clock.monotonic()
         self._tasks = [asyncio.create_task(work) for work in (self._beat(), self._listen())]
 
     def _refuse(self, said: dict[str, Any], own: dict[str, Any], differing: bool) -> None:
@@ -212,7 +212,7 @@ class Link:
 
     async def _beat(self) -> None:
         while not self.lost:
-            now_s = time.monotonic()
+            now_s = clock.monotonic()
             stood_s = now_s - self._alive_s
             if stood_s >= SILENCE_S:
                 self._lose(f"{self.name} has given us up: nfslab here stood still {stood_s:.1f} s")
@@ -223,18 +223,18 @@ class Link:
                 )
             self._alive_s = now_s
             await self.say({"is": "beat"})
-            left_s = self._heard_s + SILENCE_S - time.monotonic()
+            left_s = self._heard_s + SILENCE_S - clock.monotonic()
             await asyncio.sleep(max(min(BEAT_S, left_s), 0.0))
 
     async def _listen(self) -> None:
         try:
             while True:
                 said = await self._comm.read()
-                self._heard_s = time.monotonic()
+                self._heard_s = clock.monotonic()
                 number = (said["is"], said.get("n", -1))
                 if (waiting := self._waiting.get(number)) is not None:
                     if not waiting.done():
-                        waiting.set_result(said | {"heard_ns": time.monotonic_ns()})
+                        waiting.set_result(said | {"heard_ns": clock.monotonic_ns()})
                 elif said["is"] != "beat":
                     self._heard(said)
         except OSError as error:

@@ -7,9 +7,9 @@ import contextlib
 import itertools
 import json
 import queue
-import time
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.cluster.attended import LEAVE_S
 from nfslab.cluster.base import ROUNDS, Agent, Clocks, Cluster, Member
 from nfslab.cluster.hosted import PIECES_AHEAD
@@ -73,7 +73,7 @@ class AgentThere(Agent):
         landing = Landing(destination, self.member.name)
         self.member.link.post("fetch", agent=self.number)
         try:
-            deadline = time.monotonic() + PIECE_S
+            deadline = clock.monotonic() + PIECE_S
             while True:
                 try:
                     piece = self._pieces.get(timeout=0.2)
@@ -86,21 +86,21 @@ class AgentThere(Agent):
                     continue
                 if landing.take(piece):
                     return
-                deadline = time.monotonic() + PIECE_S
+                deadline = clock.monotonic() + PIECE_S
                 self.member.link.post("more", agent=self.number)
         except BaseException:
             landing.drop()
             raise
 
     def _late(self, deadline: float) -> str:
-        return f"nothing came for {PIECE_S:g} s" if time.monotonic() > deadline else ""
+        return f"nothing came for {PIECE_S:g} s" if clock.monotonic() > deadline else ""
 
     def end(self) -> None:
         """See `Agent.end`."""
         link = self.member.link
         link.post("end", agent=self.number)
-        deadline = time.monotonic() + LEAVE_S + CONNECT_S
-        while not link.lost and time.monotonic() < deadline:
+        deadline = clock.monotonic() + LEAVE_S + CONNECT_S
+        while not link.lost and clock.monotonic() < deadline:
             with contextlib.suppress(queue.Empty):
                 self._gone.get(timeout=0.2)
                 break

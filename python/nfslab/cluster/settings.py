@@ -10,13 +10,13 @@ scheduler = "tls://prime:8786"               # or one whose scheduler something 
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from nfslab import clock
 from nfslab.cluster.base import NoAnswer
 from nfslab.cluster.loop import waited
 from nfslab.cluster.needed import require
@@ -290,12 +290,12 @@ def members_of(
     from nfslab.cluster.link import Link, members_at
     from nfslab.cluster.remote import MemberThere
 
-    deadline = time.monotonic() + JOIN_S
+    deadline = clock.monotonic() + JOIN_S
     while True:
         found = loop.call(members_at(address, papers))
-        if wanted is None or len(found) >= wanted or time.monotonic() >= deadline:
+        if wanted is None or len(found) >= wanted or clock.monotonic() >= deadline:
             break
-        time.sleep(JOIN_POLL_S)
+        clock.sleep(JOIN_POLL_S)
     if wanted is not None and len(found) != wanted:
         raise RunFailed(
             f"{len(found)} hosts have joined the cluster at {address}, not {wanted}",

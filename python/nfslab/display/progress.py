@@ -7,9 +7,9 @@ is told, at most `DRAWS_PER_S` times a second, and goes away at the end.
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
+from nfslab import clock
 from nfslab.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Progress:
         quiet_s: float = 0.0,
         begun_s: float | None = None,
         every_s: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clock.monotonic,
     ) -> None:
         self._stream, self._clock, self._quiet_s = stream, clock, quiet_s
         self._begun_s, self._every_s = begun_s, every_s

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import time
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, Side, Watch
 from nfslab.machine.availability import Availability
@@ -34,11 +34,11 @@ class EngineWatch(Watch):
 
     def _counted(self, action: Callable[[], Any]) -> Any:
         """Do it, and add this thread's CPU time to the cost."""
-        before_s = time.thread_time()
+        before_s = clock.thread_cpu()
         try:
             return action()
         finally:
-            self._cpu_s += time.thread_time() - before_s
+            self._cpu_s += clock.thread_cpu() - before_s
 
 
 class EngineCollector(Collector):

@@ -10,10 +10,10 @@ rows. A source that cannot be read any more ends the reading, and nothing that w
 from __future__ import annotations
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Evidence
 from nfslab.storage.counters import FormError
@@ -43,7 +43,7 @@ class PolledWatch(ABC):
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=self.kind, daemon=True)
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = clock.monotonic_ns()
         self._cpu_s = 0.0
         self._readings = 0
         self._problem = ""
@@ -91,7 +91,7 @@ class PolledWatch(ABC):
         self._thread.join()
         self._read()
         zero_ns = self._context.timed.start_or(self._began_ns)
-        begun = time.thread_time()
+        begun = clock.thread_cpu()
         notes = self.notes()
         if self._problem:
             notes.append(f"reading ended early: {self._problem}")
@@ -107,16 +107,16 @@ class PolledWatch(ABC):
         return Evidence(
             tables=tables,
             summary=summary,
-            cpu_s=self._cpu_s + time.thread_time() - begun,
-            wall_s=(time.monotonic_ns() - self._began_ns) / NS_PER_S,
+            cpu_s=self._cpu_s + clock.thread_cpu() - begun,
+            wall_s=(clock.monotonic_ns() - self._began_ns) / NS_PER_S,
         )
 
     def _run(self) -> None:
-        due = time.monotonic() + self._interval_s
-        while not self._over.wait(max(0.0, due - time.monotonic())) and not self._problem:
+        due = clock.monotonic() + self._interval_s
+        while not clock.wait(self._over, max(0.0, due - clock.monotonic())) and not self._problem:
             self._read()
             # What was missed is not caught up with: a row has its own exact interval.
-            due = max(due + self._interval_s, time.monotonic())
+            due = max(due + self._interval_s, clock.monotonic())
 
     def _mark(self) -> None:
         self._read()
@@ -127,14 +127,14 @@ class PolledWatch(ABC):
         with self._lock:
             if self._problem:
                 return
-            begun = time.thread_time()
+            begun = clock.thread_cpu()
             try:
                 self.read()
             except (OSError, FormError) as error:
                 self._problem = str(error)
                 return
             self._readings += 1
-            self._cpu_s += time.thread_time() - begun
+            self._cpu_s += clock.thread_cpu() - begun
 
 
 def table_of(

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nfslab import clock
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.experiment.failure import CannotGoOn, Failure, expected, keep_traceback, reason_of
 from nfslab.experiment.identity import derived_seed
@@ -166,9 +166,9 @@ class RunExecution:
                 self._require_here()
         if limits.settle_s > 0:
             with self.phase("settle"):
-                until = time.monotonic() + limits.settle_s
-                while (left := until - time.monotonic()) > 0:
-                    time.sleep(min(0.1, left, self.stop.remaining_s()))
+                until = clock.monotonic() + limits.settle_s
+                while (left := until - clock.monotonic()) > 0:
+                    clock.sleep(min(0.1, left, self.stop.remaining_s()))
         self._bring_up_hosts(resources)
         with self.phase("targets up"):
             self._bring_up(resources)

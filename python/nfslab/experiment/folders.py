@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nfslab import __version__
+from nfslab import __version__, clock
 from nfslab.errors import ResultsError, UsageError
 from nfslab.results.records import ExperimentRecord, PointRecord
 from nfslab.results.store import RECORD, ExperimentFolder
@@ -162,7 +161,7 @@ def make_record(
             "excluded": experiment.excluded,
             "resolved": experiment.resolved,
             "reference": experiment.reference,
-            "created_unix_ns": time.time_ns(),
+            "created_unix_ns": clock.wall_ns(),
             "command": list(command),
             "nfslab_version": __version__,
             "nfslab_commit": source_commit()[0],

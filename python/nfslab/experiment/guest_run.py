@@ -17,10 +17,10 @@ import json
 import pickle
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.errors import Interrupted, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
 from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
@@ -106,7 +106,7 @@ class Told:
                 continue
             match event:
                 case {"event": "begins"}:
-                    self.begins_s = time.monotonic()
+                    self.begins_s = clock.monotonic()
                 case {"event": "phase", "phase": str(name)}:
                     self.phase = name
                     self._show_phase(name)
@@ -129,8 +129,8 @@ class GuestRun:
         self._told = Told(carrying.show_phase)
         self._kvm: bool | None = None
         """None: it did not come up."""
-        self._started_unix_ns = time.time_ns()
-        self._began_s = time.monotonic()
+        self._started_unix_ns = clock.wall_ns()
+        self._began_s = clock.monotonic()
         self._notes: list[str] = []
         self._record: RunRecord | None = None
 
@@ -195,7 +195,7 @@ class GuestRun:
         def look() -> None:
             nonlocal ready_s
             self.carrying.stop.check()
-            now = time.monotonic()
+            now = clock.monotonic()
             if ready_s is None and guest.ready:
                 ready_s = now
             begins_s = self._told.begins_s
@@ -263,7 +263,7 @@ class GuestRun:
         return sealing.store(partial)
 
     def _duration_ns(self) -> int:
-        return round((time.monotonic() - self._began_s) * 1e9)
+        return round((clock.monotonic() - self._began_s) * 1e9)
 
     def _provenance(self) -> dict[str, Any]:
         """Of the guest as it was made."""

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from nfslab import clock
 from nfslab.context import Met, Share, TimedPart
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.experiment.execution import Carrying, RunExecution
@@ -175,7 +176,7 @@ class Prime:
         ended = threading.Event()
         while not self.is_gone:
             self.say("alive")
-            ended.wait(ALIVE_S)
+            clock.wait(ended, ALIVE_S)
 
     def _leave(self) -> None:
         self.is_gone = True

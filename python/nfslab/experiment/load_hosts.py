@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.cluster.settings import ClusterSection
 from nfslab.context import Share
 from nfslab.errors import NfslabError, RunFailed, UsageError
@@ -157,7 +157,7 @@ class LoadHosts:
         clients.await_all("armed")
         clients.compare_clocks(before=True)
         start_s = max(host.member.patience.start_s for host in clients.hosts)
-        start_ns = time.monotonic_ns() + round(start_s * 1e9)
+        start_ns = clock.monotonic_ns() + round(start_s * 1e9)
         for host in clients.hosts:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
         clients.await_all("measured", "load_s")

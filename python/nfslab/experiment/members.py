@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from nfslab import clock
 from nfslab.errors import RunFailed, UsageError
 from nfslab.experiment.failure import CannotGoOn
 from nfslab.experiment.guest_section import VM
@@ -100,7 +100,7 @@ def awaited_members(
     `remaining_s` is its time, and raises when that is over, or when it is to stop. Hosts on this
     machine are made anew for each run, so that one that fails says nothing of the next.
     """
-    began = time.monotonic()
+    began = clock.monotonic()
     ends = began + min(BACK_S, remaining_s() / 2)
     while True:
         try:
@@ -109,7 +109,7 @@ def awaited_members(
             remaining_s()
             if asked.client.host != CLUSTER:
                 raise
-            if (now := time.monotonic()) >= ends:
+            if (now := clock.monotonic()) >= ends:
                 raise CannotGoOn(
                     f"the experiment ends: {error.what}",
                     why=f"{error.why or 'no reason is known'}; the run that needs it waited for "
@@ -117,7 +117,7 @@ def awaited_members(
                     fix=error.fix,
                 ) from error
             show(f"waiting for hosts: {error.what}")
-        time.sleep(BACK_POLL_S)
+        clock.sleep(BACK_POLL_S)
 
 
 def together(client: str, server: str) -> bool:

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nfslab
+from nfslab import clock
 from nfslab.machine import inventory
 from nfslab.machine.load import LoadWindow
 from nfslab.machine.mounts import Mount, block_devices_of, mount_of, mounts
@@ -80,14 +81,14 @@ def provenance(
 
     `programs` are names or paths (asked for `--version`) or whole argument lists.
     """
-    begin_ns = time.monotonic_ns()
+    begin_ns = clock.monotonic_ns()
     reader = Reader()
     window = reader.section("load", LoadWindow)
     places = reader.section("places", lambda: _places(reader, paths)) or {}
     devices = [name for place in places.values() for name in place.get("devices", [])]
     result: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
-        "taken_unix_ns": time.time_ns(),
+        "taken_unix_ns": clock.wall_ns(),
         "kernel": reader.section("kernel", lambda: _kernel(reader)),
         "cpu": reader.section("cpu", lambda: inventory.cpu(reader)),
         "memory": reader.section("memory", lambda: inventory.memory(reader)),
@@ -109,7 +110,7 @@ def provenance(
     if window is not None:
         result["load_before"] = reader.section("load", lambda: window.finish(reader, token))
     result["absent"] = reader.absent
-    result["took_ns"] = time.monotonic_ns() - begin_ns
+    result["took_ns"] = clock.monotonic_ns() - begin_ns
     return result
 
 

@@ -15,10 +15,10 @@ import contextlib
 import json
 import queue
 import threading
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from nfslab import clock
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.host_facts import MODULE
 from nfslab.machine.agent import WORDS_MAX
@@ -49,7 +49,7 @@ class RunHost:
     facts: dict[str, Any] = field(default_factory=dict)
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Its last event of each name; of gates as "at GATE"."""
-    seen: float = field(default_factory=time.monotonic)
+    seen: float = field(default_factory=clock.monotonic)
     """When it gave the last sign of life."""
     silence_s: float = 0.0
     """The longest without one, of those that were looked at."""
@@ -168,23 +168,23 @@ class RunHosts:
     def compare_clocks(self, *, before: bool) -> None:
         """Of all hosts, now."""
         for host in self.all:
-            clock = host.member.clocks().monotonic
-            now = time.monotonic()
+            offset = host.member.clocks().monotonic
+            now = clock.monotonic()
             if before:
-                host.before, host.compared = clock, (now, now)
+                host.before, host.compared = offset, (now, now)
             else:
-                host.after, host.compared = clock, (host.compared[0], now)
+                host.after, host.compared = offset, (host.compared[0], now)
 
     def require_server(self, within_s: float) -> None:
         """RunFailed by the server's host, which may be why others fail.
 
         It has so long to say that it does; then it is waited for, until it says why.
         """
-        until = time.monotonic() + within_s
+        until = clock.monotonic() + within_s
         host = self.serving
         while host is not None and not host.is_over:
             self._check()
-            if "fails" not in host.said and time.monotonic() > until:
+            if "fails" not in host.said and clock.monotonic() > until:
                 return
             self._require_life(host, host.member.patience.busy_s)
             if (heard := self._listened()) is not None:
@@ -216,7 +216,7 @@ class RunHosts:
         if len(waiting) < len(self.hosts):
             return
         offsets = [host.member.clocks().monotonic.offset_ns for host in self.hosts]
-        common_ns = time.monotonic_ns() + round(MEET_S * 1e9)
+        common_ns = clock.monotonic_ns() + round(MEET_S * 1e9)
         said = [host.told for host in self.hosts]
         for host, offset_ns in zip(self.hosts, offsets, strict=True):
             host.gate = None
@@ -263,12 +263,12 @@ class RunHosts:
 
     def _listened(self) -> tuple[RunHost, dict[str, Any]] | None:
         """What one says within a slice. While we stood still ourselves, nobody was silent."""
-        before = time.monotonic()
+        before = clock.monotonic()
         try:
             heard = self._heard.get(timeout=SLICE_S)
         except queue.Empty:
             heard = None
-        stood_s = time.monotonic() - before - SLICE_S
+        stood_s = clock.monotonic() - before - SLICE_S
         if stood_s > 0:
             for host in self.all:
                 host.seen += stood_s
@@ -276,7 +276,7 @@ class RunHosts:
 
     def _hear(self, host: RunHost, said: dict[str, Any]) -> None:
         """One event; RunFailed for one that ends the run."""
-        now = time.monotonic()
+        now = clock.monotonic()
         host.silence_s = max(host.silence_s, now - host.seen)
         host.seen = now
         match said:
@@ -305,7 +305,7 @@ class RunHosts:
                 host.said[name] = said
 
     def _require_life(self, host: RunHost, silence_s: float) -> None:
-        silent_s = time.monotonic() - host.seen
+        silent_s = clock.monotonic() - host.seen
         if not host.is_over and silent_s > silence_s:
             host.silence_s = max(host.silence_s, silent_s)
             raise lost(host.said_as, f"it gave no sign of life for {silent_s:.1f} s")

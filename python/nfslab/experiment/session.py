@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import secrets
 import shlex
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfslab import clock
 from nfslab.errors import Interrupted, NfslabError, ResultsError, RunFailed, UsageError
 from nfslab.experiment.execution import Carrying, RunExecution
 from nfslab.experiment.folders import (
@@ -147,7 +147,7 @@ def _await_turn(turn: Turn, stop: Stop, view: View, *, anyway: bool) -> None:
         return
     view.message(f"{other}; waiting until it has ended (--anyway goes on beside it, marked)")
     while not turn.take():
-        time.sleep(min(TURN_POLL_S, stop.remaining_s()))
+        clock.sleep(min(TURN_POLL_S, stop.remaining_s()))
     view.message("the other experiment has ended")
 
 

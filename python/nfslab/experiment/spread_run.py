@@ -17,12 +17,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from nfslab import clock
 from nfslab.context import HostPart, Share
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
@@ -217,13 +217,13 @@ class SpreadExecution(RunExecution):
         clients.compare_clocks(before=True)
         clients.forget_silence()
         start_s = max(host.member.patience.start_s for host in clients.all)
-        self._start_ns = start_ns = time.monotonic_ns() + round(start_s * 1e9)
+        self._start_ns = start_ns = clock.monotonic_ns() + round(start_s * 1e9)
         for host in clients.all:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
         loaded = self._whole.loaded() if self.serves_here else contextlib.nullcontext()
         with context.timed(lead_s=start_s), loaded:
             clients.await_all("measured", "load_s", of=clients.hosts)
-        context.timed.was(*self._timed_part_of_all(time.monotonic_ns()))
+        context.timed.was(*self._timed_part_of_all(clock.monotonic_ns()))
         if clients.serving is not None:
             clients.serving.agent.tell("go", gate="measured")
         clients.compare_clocks(before=False)

@@ -24,9 +24,9 @@ import queue
 import signal
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING
 
+from nfslab import clock
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.quantities import format_duration
 
@@ -92,7 +92,7 @@ class Stop:
         """Ask to stop, as a signal does."""
         self._count += 1
         if self._count == 1:
-            self._requested_at = time.monotonic()
+            self._requested_at = clock.monotonic()
             self.requested = name
             self._changes.put(True)
 
@@ -102,7 +102,7 @@ class Stop:
             raise self._interrupted()
         if self._deadlines:
             when, error = min(self._deadlines, key=lambda entry: entry[0])
-            if time.monotonic() > when:
+            if clock.monotonic() > when:
                 raise error()
 
     def remaining_s(self) -> float:
@@ -111,13 +111,13 @@ class Stop:
         first = min((when for when, _ in self._deadlines), default=None)
         if first is None:
             return NO_DEADLINE_S
-        return max(0.001, first - time.monotonic())
+        return max(0.001, first - clock.monotonic())
 
     @contextlib.contextmanager
     def deadline(self, seconds: float, error: Callable[[], NfslabError]) -> Iterator[None]:
         """Within the block there are `seconds` left; then `check` raises `error()`."""
         before = list(self._deadlines)
-        self._deadlines.append((time.monotonic() + seconds, error))
+        self._deadlines.append((clock.monotonic() + seconds, error))
         self._changes.put(True)
         try:
             yield
@@ -176,7 +176,7 @@ class Stop:
 
     def _on_wake(self, number: int, frame: FrameType | None) -> None:
         """In the main thread: interrupt what did not look in time."""
-        now = time.monotonic()
+        now = clock.monotonic()
         overdue = self._overdue(now)
         if not self._interruptible or overdue is None or overdue > 0:
             return
@@ -192,7 +192,7 @@ class Stop:
         while going:
             with contextlib.suppress(queue.Empty):
                 going = self._changes.get(timeout=wait)
-            wait = self._overdue(time.monotonic())
+            wait = self._overdue(clock.monotonic())
             if wait is not None and wait <= 0:
                 wait = REPEAT_S if self._interruptible else None
                 if self._interruptible and main is not None and going:

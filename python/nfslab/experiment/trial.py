@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.errors import UsageError
 from nfslab.experiment.session import run_experiment
 from nfslab.results.groups import grouped
@@ -128,10 +128,10 @@ def run_trial(options: Options, time_s: float, view: View) -> Session:
     """Blocks until the time is over, one at least; what `run_experiment` raises."""
     if options.repetitions is not None:
         return run_experiment(options, view)
-    ends = time.monotonic() + time_s
+    ends = clock.monotonic() + time_s
     session = run_experiment(replace(options, repetitions=1, new=True), view)
     blocks = 1
-    while (more := int((ends - time.monotonic()) / _block_s(session))) > 0:
+    while (more := int((ends - clock.monotonic()) / _block_s(session))) > 0:
         blocks += more
         session = run_experiment(replace(options, repetitions=blocks), view)
     return session

@@ -15,10 +15,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import Completed, Host, Link, failure, tail
 from nfslab.machine.launch import Launch
@@ -70,7 +70,7 @@ class LocalHost(Host):
 
     def monotonic_ns(self) -> int:
         """Our own clock."""
-        return time.monotonic_ns()
+        return clock.monotonic_ns()
 
     def clock(self) -> ClockRecord:
         """The same clock: 0, exactly."""
@@ -174,7 +174,7 @@ class LocalHost(Host):
                 late = _wait_watching(process, deadline, cancelled)
             finally:
                 process.stop()
-                wall_s = (time.monotonic_ns() - process.started_monotonic_ns) / 1e9
+                wall_s = (clock.monotonic_ns() - process.started_monotonic_ns) / 1e9
                 if log is not None:
                     _append_log(log, process, out, err)
             user_s, system_s = process.cpu_s()
@@ -203,7 +203,7 @@ def _wait_watching(
 ) -> bool:
     """Wait for the end; True when the deadline came first. What `cancelled` raises."""
     while True:
-        left = deadline - time.monotonic()
+        left = deadline - clock.monotonic()
         if cancelled is not None:
             left = min(left, cancelled())
         if process.ended_within(max(0.0, min(left, WAIT_SLICE_S))):

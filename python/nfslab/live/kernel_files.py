@@ -13,11 +13,11 @@ Source: Documentation/filesystems/proc.rst (fdinfo: mnt_id, ino; Linux 5.14).
 from __future__ import annotations
 
 import os
-import time
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.machine.mounts import Mount, mounts
 from nfslab.storage.data_calls import DataCalls
 
@@ -77,12 +77,12 @@ class KernelDataCalls:
         return next((paths[key] for paths in self._open if key in paths), None)
 
     def _look(self, there: Sequence[Mount]) -> None:
-        if time.monotonic_ns() < self._next_look_ns:
+        if clock.monotonic_ns() < self._next_look_ns:
             return
-        begun_ns = time.thread_time_ns()
+        begun_ns = clock.thread_cpu_ns()
         self._open = [open_files(there, self._proc), self._open[0]]
-        took_ns = time.thread_time_ns() - begun_ns
-        self._next_look_ns = time.monotonic_ns() + PACE * took_ns
+        took_ns = clock.thread_cpu_ns() - begun_ns
+        self._next_look_ns = clock.monotonic_ns() + PACE * took_ns
 
 
 def device_of(mount: Mount) -> str:

@@ -12,7 +12,6 @@ import re
 import select
 import sys
 import termios
-import time
 import tty
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from nfslab import clock
 from nfslab.display.numbers import quantity
 from nfslab.display.terminal import printable, table
 from nfslab.live import INTERVAL_LEAST_S, INTERVAL_MOST_S
@@ -238,16 +238,16 @@ def watch(
     shown = 0
     console = Console()
     with _keys(), Live(console=console, screen=True, auto_refresh=False) as live:
-        due = time.monotonic()
+        due = clock.monotonic()
         while not screen.over:
-            if time.monotonic() >= due and not screen.paused:
+            if clock.monotonic() >= due and not screen.paused:
                 screen.show(*read(), _clock())
                 shown += 1
-                due = max(due + screen.interval_s, time.monotonic())
+                due = max(due + screen.interval_s, clock.monotonic())
                 if most is not None and shown > most:
                     return
             live.update(screen.text(_clock()), refresh=True)
-            wait_s = None if screen.paused else max(0.0, due - time.monotonic())
+            wait_s = None if screen.paused else max(0.0, due - clock.monotonic())
             if select.select([sys.stdin], [], [], wait_s)[0]:
                 pressed = os.read(sys.stdin.fileno(), KEY_BYTES)
                 if not pressed:
@@ -258,7 +258,7 @@ def watch(
 
 
 def _clock() -> str:
-    return time.strftime("%H:%M:%S")
+    return clock.wall().astimezone().strftime("%H:%M:%S")
 
 
 @contextlib.contextmanager

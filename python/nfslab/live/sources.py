@@ -13,10 +13,10 @@ one way. Our own client's times are nanoseconds; its transport is one of all its
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from nfslab import clock
 from nfslab.machine.offered_counters import LIMIT_S, SILENT, taken
 from nfslab.storage import mountstats, nfsd
 from nfslab.storage.mountstats import MountCounts, OperationCounts, TransportCounts
@@ -95,9 +95,9 @@ def look(limit_s: float = LIMIT_S, files: KernelDataCalls | None = None) -> Seen
 
 
 def _kernel_mounts(files: KernelDataCalls | None) -> list[Reading]:
-    before_ns = time.monotonic_ns()
+    before_ns = clock.monotonic_ns()
     counts = mountstats.read_counts()
-    at_ns = (before_ns + time.monotonic_ns()) // 2
+    at_ns = (before_ns + clock.monotonic_ns()) // 2
     by_class = files.by_mount_point() if files and counts else {}
     return [
         Reading(at_ns, "kernel", one.mount_point, one, files=by_class.get(one.mount_point, {}))
@@ -153,14 +153,14 @@ def _as_mount(one: dict[str, Any]) -> MountCounts:
 
 def _nfsd() -> list[Reading]:
     """Nothing where it does not run."""
-    before_ns = time.monotonic_ns()
+    before_ns = clock.monotonic_ns()
     try:
         counts = nfsd.read_counts()
     except FileNotFoundError:
         return []
     if not counts.server.threads:
         return []
-    at_ns = (before_ns + time.monotonic_ns()) // 2
+    at_ns = (before_ns + clock.monotonic_ns()) // 2
     kept = ("calls", "connections", "read_bytes", "written_bytes", "cache_hits")
     counters = {name: getattr(counts.server, name) for name in kept}
     operations = {

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +29,10 @@ def ask(places: Sequence[Path], limit_s: float) -> dict[Path, str | None]:
     _given_up[:] = [process for process in _given_up if process.poll() is None]
     asked = {place: process for place in places[:ASKED_MAX] if (process := _start(place))}
     said: dict[Path, str | None] = dict.fromkeys(places)
-    until = time.monotonic() + limit_s
+    until = clock.monotonic() + limit_s
     for place, process in asked.items():
         try:
-            code = process.wait(max(0.0, until - time.monotonic()))
+            code = process.wait(max(0.0, until - clock.monotonic()))
         except subprocess.TimeoutExpired:
             process.kill()
             _given_up.append(process)

@@ -16,10 +16,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.agent import Lines, order
 from nfslab.machine.own_command import importing_us
@@ -123,14 +123,14 @@ def events(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """What children say, by their index; `ended` with `why` of each whose output ends.
 
-    Ends when all have ended, or at the deadline (time.monotonic). RunFailed: it says too much.
+    Ends when all have ended, or at the deadline (clock.monotonic). RunFailed: it says too much.
     """
     with selectors.DefaultSelector() as selector:
         for index, child in enumerate(children):
             assert child.process.stdout is not None
             selector.register(child.process.stdout, selectors.EVENT_READ, index)
         while selector.get_map():
-            left_s = None if deadline is None else deadline - time.monotonic()
+            left_s = None if deadline is None else deadline - clock.monotonic()
             if left_s is not None and left_s <= 0:
                 return
             for key, _ in selector.select(left_s):

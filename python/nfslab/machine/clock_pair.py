@@ -3,8 +3,9 @@ what the clocks of two machines are."""
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
+
+from nfslab import clock
 
 
 class Trip(NamedTuple):
@@ -43,9 +44,9 @@ def clock_pair(readings: int = 3) -> tuple[int, int, int]:
     """
     found = []
     for _ in range(readings):
-        before = time.monotonic_ns()
-        wall = time.time_ns()
-        after = time.monotonic_ns()
+        before = clock.monotonic_ns()
+        wall = clock.wall_ns()
+        after = clock.monotonic_ns()
         found.append((after - before, wall, (before + after) // 2))
     width_ns, wall_ns, monotonic_ns = min(found)
     return wall_ns, monotonic_ns, width_ns

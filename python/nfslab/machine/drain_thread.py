@@ -9,8 +9,9 @@ What it keeps is bounded where it is kept (`nfslab.results.bounded_rows`).
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Final
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,11 +45,11 @@ class DrainThread:
     def _run(self) -> None:
         from nfslab._core import CoreError
 
-        began = time.thread_time()
-        while not self._over.wait(DRAIN_S):
+        began = clock.thread_cpu()
+        while not clock.wait(self._over, DRAIN_S):
             try:
                 self._drain()
             except CoreError as error:
                 self.problem = str(error)
                 break
-        self.cpu_s = time.thread_time() - began
+        self.cpu_s = clock.thread_cpu() - began

@@ -16,10 +16,10 @@ import contextlib
 import errno
 import os
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine import journal as journals
 from nfslab.machine.asking import ask
@@ -110,10 +110,10 @@ def end(place: Path) -> None:
 
     owners = living().get(place, [])
     unmount(place, "normal")
-    until = time.monotonic() + END_LIMIT_S
+    until = clock.monotonic() + END_LIMIT_S
     # Of two mounts on one folder it is not known whose was the upper one.
-    while len(owners) == 1 and living().get(place) == owners and time.monotonic() < until:
-        time.sleep(POLL_S)
+    while len(owners) == 1 and living().get(place) == owners and clock.monotonic() < until:
+        clock.sleep(POLL_S)
 
 
 def end_by_force(place: Path) -> None:
@@ -128,12 +128,12 @@ def end_by_force(place: Path) -> None:
     owners = living().get(place, [])
     owner = owners[0] if len(owners) == 1 else None
     if owner is not None and _send(owner, END_SIGNAL):
-        until = time.monotonic() + END_LIMIT_S
+        until = clock.monotonic() + END_LIMIT_S
         while is_mounted(place):
-            if time.monotonic() > until:
+            if clock.monotonic() > until:
                 _send(owner, signal.SIGKILL)
                 break
-            time.sleep(POLL_S)
+            clock.sleep(POLL_S)
     if not is_mounted(place):
         return
     ends = owner is not None or os.geteuid() == 0 or any(CONNECTIONS.glob("*/abort"))

@@ -24,11 +24,11 @@ import json
 import os
 import socket
 import stat
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from nfslab import clock
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.machine.processes import Identity, identity_of, status_of
 from nfslab.results.durable import fsync_path
@@ -197,18 +197,18 @@ class Journal:
         moment longer (and cannot be recognised before); another recovery may be at work.
         RunFailed when it goes on being held.
         """
-        deadline = time.monotonic() + INHERITED_LOCK_LIMIT_S
+        deadline = clock.monotonic() + INHERITED_LOCK_LIMIT_S
         while True:
             journal = cls.adopt(path)
             if journal is not None or not is_dead(path):
                 return journal
-            if time.monotonic() > deadline:
+            if clock.monotonic() > deadline:
                 raise RunFailed(
                     f"{path} is locked though its runner is dead",
                     why="a process that the runner forked still lives",
                     fix=f"end it (fuser {path} names it) and start nfslab again",
                 )
-            time.sleep(INHERITED_LOCK_POLL_S)
+            clock.sleep(INHERITED_LOCK_POLL_S)
 
     def read(self) -> Content | None:
         """Header and open entries; None when the header cannot be understood."""

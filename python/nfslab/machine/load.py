@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from nfslab import clock
 from nfslab.machine.cpu_times import process_cpu_ns, read_cpu_times
 from nfslab.machine.processes import (
     CLOCK_TICKS_PER_S,
@@ -40,7 +40,7 @@ SHARE_SHOWN = 0.005
 class LoadWindow:
     """CPU time of all processes at one instant; `finish` compares with a later one."""
 
-    begin_ns: int = field(default_factory=time.monotonic_ns)
+    begin_ns: int = field(default_factory=clock.monotonic_ns)
     clocks_ns: dict[int, int] = field(default_factory=lambda: _clocks())
     busy_ticks: int | None = field(default_factory=lambda: _busy_ticks())
 
@@ -48,11 +48,11 @@ class LoadWindow:
         """Load before the start; waits until the window is long enough to mean something.
 
         What carries the token is the run's own, as we are."""
-        left_s = WINDOW_S - (time.monotonic_ns() - self.begin_ns) / 1e9
+        left_s = WINDOW_S - (clock.monotonic_ns() - self.begin_ns) / 1e9
         if left_s > 0:
-            time.sleep(left_s)
+            clock.sleep(left_s)
         after, busy = _clocks(), _busy_ticks()
-        window_ns = time.monotonic_ns() - self.begin_ns
+        window_ns = clock.monotonic_ns() - self.begin_ns
         used = {
             pid: (cpu_ns - self.clocks_ns[pid]) / window_ns
             for pid, cpu_ns in after.items()
@@ -83,13 +83,13 @@ class LoadWindow:
 class OthersWindow:
     """CPU time of programs that are not a run's, from now on."""
 
-    begin_ns: int = field(default_factory=time.monotonic_ns)
+    begin_ns: int = field(default_factory=clock.monotonic_ns)
     clocks_ns: dict[int, int] = field(default_factory=lambda: _clocks())
 
     def finish(self, token: str) -> float:
         """Share of all processors, 0 to 1, of programs that are neither ours, nor started by the
         run with this token, nor the kernel's threads. What ended before now is not in it."""
-        after, window_ns = _clocks(), time.monotonic_ns() - self.begin_ns
+        after, window_ns = _clocks(), clock.monotonic_ns() - self.begin_ns
         statuses = all_statuses()
         ours = {KERNEL, *ourselves(statuses), *(one.identity.pid for one in find_ours(token))}
         ours |= {*descendants_of([os.getpid()], statuses, PROCESSES_MAX)}

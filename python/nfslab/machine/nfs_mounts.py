@@ -13,10 +13,10 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.machine.mounts import SYS, mounts
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def unmount(mount: Mount) -> bool:
 
 def _asked(mount: Mount, words: list[str], limit_s: float) -> bool:
     """umount(8), again and again while it is busy; is it gone?"""
-    until = time.monotonic() + limit_s
+    until = clock.monotonic() + limit_s
     while True:
         process = subprocess.Popen(
             ["umount", "-i", "-c", *words, "--", str(mount.mount_point)],
@@ -97,14 +97,14 @@ def _asked(mount: Mount, words: list[str], limit_s: float) -> bool:
             cwd="/",
         )
         try:
-            process.wait(max(POLL_S, until - time.monotonic()))
+            process.wait(max(POLL_S, until - clock.monotonic()))
         except subprocess.TimeoutExpired:
             _give_up(process, mount)
         if not any(one.mount_id == mount.mount_id for one in mounts()):
             return True
-        if time.monotonic() > until:
+        if clock.monotonic() > until:
             return False
-        time.sleep(POLL_S)
+        clock.sleep(POLL_S)
 
 
 def _give_up(process: subprocess.Popen[bytes], mount: Mount) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import shutil
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -53,16 +53,16 @@ class OwnFolders:
         self, process: Process, ready: Callable[[], bool], name: str, logs: list[Path]
     ) -> None:
         """Until it is ready; RunFailed with its last words (in `logs`, too) when it never is."""
-        deadline = time.monotonic() + READY_LIMIT_S
+        deadline = clock.monotonic() + READY_LIMIT_S
         while not ready():
-            if process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or clock.monotonic() > deadline:
                 process.stop()
                 raise RunFailed(
                     f"{name} did not start",
                     why="; ".join(self.said(logs)[-LAST_LINES:]) or "it said nothing",
                     fix="try it by hand, or use the embedded server",
                 )
-            time.sleep(POLL_S)
+            clock.sleep(POLL_S)
 
     def said(self, logs: list[Path] | None = None) -> list[str]:
         """Lines of what they said."""

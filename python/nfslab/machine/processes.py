@@ -23,9 +23,10 @@ import errno
 import os
 import select
 import signal
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -233,7 +234,7 @@ def end_all(
     seen: dict[Identity, Status] = {}
     warned: set[Identity] = set()
     while living := find():
-        now = time.monotonic()
+        now = clock.monotonic()
         if begin is None:
             begin = now  # Behind the first look: that may take longer than the grace.
         if now > begin + grace_s + KILL_LIMIT_S:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic_ns
 from typing import TYPE_CHECKING
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +57,7 @@ def read_schedstat(pid: int, tid: int) -> Reading | None:
     try:
         file = Path("/proc") / str(pid) / "task" / str(tid) / "schedstat"
         running, waiting, _ = file.read_text().split()
-        return monotonic_ns(), int(running), int(waiting)
+        return clock.monotonic_ns(), int(running), int(waiting)
     except (OSError, ValueError):
         return None
 

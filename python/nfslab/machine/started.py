@@ -13,9 +13,9 @@ import contextlib
 import os
 import select
 import threading
-import time
 from typing import TYPE_CHECKING
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses, status_of
 
@@ -71,18 +71,18 @@ class Process:
         RunFailed when it has ended or closed its input, or does not read within the time; then
         part of the text may have been written.
         """
-        deadline = time.monotonic() + timeout_s
+        deadline = clock.monotonic() + timeout_s
         left = memoryview(text)
         while left:
             try:
                 left = left[self._tell_some(left) :]
             except BlockingIOError:
-                wait_s = deadline - time.monotonic()
+                wait_s = deadline - clock.monotonic()
                 if wait_s <= 0:
                     raise RunFailed(
                         f"{self.argv[0]} did not listen for {timeout_s:g} s", fix=SEE_LOG
                     ) from None
-                time.sleep(min(wait_s, TELL_POLL_S))
+                clock.sleep(min(wait_s, TELL_POLL_S))
             except OSError as error:
                 why = error.strerror or str(error)
                 raise RunFailed(f"{self.argv[0]} listens no more", why=why, fix=SEE_LOG) from error
@@ -123,12 +123,12 @@ class Process:
 
     def _await_group(self) -> None:
         """Wait until nobody but the leader is left: a killed process takes a moment."""
-        deadline = time.monotonic() + GROUP_LIMIT_S
-        while time.monotonic() < deadline and any(
+        deadline = clock.monotonic() + GROUP_LIMIT_S
+        while clock.monotonic() < deadline and any(
             status.group == self.pid and status.alive and status.identity.pid != self.pid
             for status in all_statuses()
         ):
-            time.sleep(GROUP_POLL_S)
+            clock.sleep(GROUP_POLL_S)
 
     def cpu_s(self) -> tuple[float, float]:
         """CPU seconds (user, system) so far; after the end: exact, from wait4(2)."""
@@ -142,7 +142,7 @@ class Process:
         """Wait, without reaping, until it ended (True) or the time is over (False)."""
         if self.poll() is not None:
             return True
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else clock.monotonic() + timeout_s
         try:
             descriptor = os.pidfd_open(self.pid)
         except OSError:
@@ -151,7 +151,7 @@ class Process:
         poller.register(descriptor, select.POLLIN)
         try:
             while True:
-                left = None if deadline is None else deadline - time.monotonic()
+                left = None if deadline is None else deadline - clock.monotonic()
                 if poller.poll(None if left is None else max(0, int(left * 1000) + 1)):
                     return True
                 if left is not None and left <= 0:
@@ -163,9 +163,9 @@ class Process:
         """The same where the kernel has no pidfd (before 5.3)."""
         flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
         while self._returncode is None and os.waitid(os.P_PID, self.pid, flags) is None:
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline is not None and clock.monotonic() > deadline:
                 return False
-            time.sleep(0.01)
+            clock.sleep(0.01)
         return True
 
     def _reap(self, flags: int) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import tempfile
-import time
 from typing import IO, TYPE_CHECKING
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.started import Process
 
@@ -47,7 +47,7 @@ def start(
             given.seek(0)
             source = given
         entry = resources.process(None, argv, stop_signal=command.stop_signal)
-        started_ns = time.monotonic_ns()
+        started_ns = clock.monotonic_ns()
         try:
             popen = subprocess.Popen(
                 wrapped,

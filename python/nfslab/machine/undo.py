@@ -21,11 +21,11 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine import kernel_settings, nfs_mounts, nfsd_threads, processes
 from nfslab.machine.journal import boot_id
@@ -145,19 +145,19 @@ def undo_fuse(what: dict[str, Any], scope: Scope) -> str:
 def unmount(point: Path) -> bool:
     """Unmount what is mounted at `point`; True when it had to be done lazily. OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
-    deadline = time.monotonic() + BUSY_LIMIT_S
+    deadline = clock.monotonic() + BUSY_LIMIT_S
     while libc.umount2(os.fsencode(point), UMOUNT_NOFOLLOW) != 0:
         code = ctypes.get_errno()
         if code == errno.EPERM and _unmount_fuse(point):
             return False
         if code != errno.EBUSY:
             raise OSError(code, os.strerror(code), str(point))
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             if libc.umount2(os.fsencode(point), UMOUNT_NOFOLLOW | MNT_DETACH) != 0:
                 code = ctypes.get_errno()
                 raise OSError(code, os.strerror(code), str(point))
             return True
-        time.sleep(BUSY_POLL_S)
+        clock.sleep(BUSY_POLL_S)
     return False
 
 
@@ -189,15 +189,15 @@ def detach_loop(name: str, path: Path) -> None:
                 fcntl.ioctl(descriptor, LOOP_CLR_FD)
     finally:
         os.close(descriptor)
-    deadline = time.monotonic() + BUSY_LIMIT_S
+    deadline = clock.monotonic() + BUSY_LIMIT_S
     while name in loops_backed_by(path):
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             raise RunFailed(
                 f"/dev/{name} stays attached to {path}",
                 why="something still uses it (a mount in another namespace, a process)",
                 fix=f"losetup -d /dev/{name}",
             )
-        time.sleep(BUSY_POLL_S)
+        clock.sleep(BUSY_POLL_S)
 
 
 def undo_cgroup(what: dict[str, Any], scope: Scope) -> str:
@@ -223,7 +223,7 @@ def remove_cgroup(path: Path) -> None:
     with contextlib.suppress(OSError):
         # Version 1: page cache would otherwise stay charged to the parent.
         (path / "memory.force_empty").write_text("0")
-    deadline = time.monotonic() + BUSY_LIMIT_S
+    deadline = clock.monotonic() + BUSY_LIMIT_S
     while True:
         try:
             path.rmdir()
@@ -232,9 +232,9 @@ def remove_cgroup(path: Path) -> None:
             return
         except OSError as error:
             # Ended processes leave their group only when they have been waited for.
-            if error.errno != errno.EBUSY or time.monotonic() > deadline:
+            if error.errno != errno.EBUSY or clock.monotonic() > deadline:
                 raise
-        time.sleep(BUSY_POLL_S)
+        clock.sleep(BUSY_POLL_S)
 
 
 def undo_directory(what: dict[str, Any], scope: Scope) -> str:

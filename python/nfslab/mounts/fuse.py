@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nfslab import clock
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability
 from nfslab.machine.offered_counters import offered
@@ -131,7 +131,7 @@ def counters_offered(mount: Mount) -> AbstractContextManager[None]:
         figures = mount.figures()
         return figures | {
             "what": "mount", "name": str(mount.directory), "source": mount.source,
-            "files": files.add(figures["files"]), "at_ns": time.monotonic_ns(),
+            "files": files.add(figures["files"]), "at_ns": clock.monotonic_ns(),
         }  # fmt: skip
 
     return offered(read)

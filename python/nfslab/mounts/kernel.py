@@ -15,12 +15,12 @@ import contextlib
 import os
 import shutil
 import socket
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from nfslab import clock
 from nfslab.errors import RunFailed, UsageError, system_errors
 from nfslab.machine import kernel_settings
 from nfslab.machine.availability import Availability
@@ -244,15 +244,15 @@ class KernelMount(Mounting):
         theirs = [one for one in seen if not names_token(one.mount_point, token)]
         why = f"mounted already: {theirs[0].source} at {theirs[0].mount_point}" if theirs else ""
         if not seen:
-            until = time.monotonic() + CLIENT_GONE_LIMIT_S
+            until = clock.monotonic() + CLIENT_GONE_LIMIT_S
             while has_client(addresses, port):
-                if time.monotonic() > until:
+                if clock.monotonic() > until:
                     why = (
                         "a mount that is not seen here: in another mount namespace, or unmounted "
                         "lazily and still used"
                     )
                     break
-                time.sleep(POLL_S)
+                clock.sleep(POLL_S)
         if why:
             raise RunFailed(
                 f"target {self.target!r}: somebody else has mounted this server",

@@ -19,9 +19,9 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from typing import Any
 
+from nfslab import clock
 from nfslab.machine.agent import Parent, child
 
 LINE_MAX = 64 << 20
@@ -39,9 +39,9 @@ class Present:
         threading.Thread(target=self._wait, args=(at_ns,), daemon=True).start()
 
     def _wait(self, at_ns: int) -> None:
-        while (left_ns := at_ns - time.monotonic_ns()) > 0:
-            time.sleep(left_ns / 1e9)
-        self.began_ns = time.monotonic_ns()
+        while (left_ns := at_ns - clock.monotonic_ns()) > 0:
+            clock.sleep(left_ns / 1e9)
+        self.began_ns = clock.monotonic_ns()
 
 
 def work(parent: Parent) -> None:

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.machine import children
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def measured(
     with started(plan, range(processes), processes, progress) as generators:
         generators.prepare()
         generators.connect()
-        generators.run(time.monotonic_ns() + round(START_S * 1e9))
+        generators.run(clock.monotonic_ns() + round(START_S * 1e9))
         parts = generators.parts
         lost = [(part.index, part.lost) for part in parts if part.lost is not None]
         sums = [part.sums for part in parts if part.sums is not None]
@@ -183,10 +183,10 @@ class Generators:
         for part in self.parts:
             part.child.tell("start", at_ns=start_ns)
         phases = ("warm_up_s", "measure_s", "cool_down_s")
-        ahead_s = max(start_ns - time.monotonic_ns(), 0) / 1e9
+        ahead_s = max(start_ns - clock.monotonic_ns(), 0) / 1e9
         load_s = ahead_s + sum(self.plan.get(phase, 0.0) for phase in phases)
         limit_s = load_s + self.plan.get("silence_limit_s", 30.0) + OVERTIME_S
-        deadline = time.monotonic() + limit_s
+        deadline = clock.monotonic() + limit_s
         for part, event in self._events(self.parts, deadline):
             said = event["event"]
             if said == "progress":

@@ -21,10 +21,10 @@ import contextlib
 import os
 import select
 import signal
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.errors import NfslabError, UsageError
 from nfslab.machine.agent import READ_BYTES, STDIN, WORDS_MAX, Lines, command_of
 from nfslab.servers.embedded_records import Recording, records_file
@@ -106,7 +106,7 @@ class Control:
         recording = Recording(self._server, records_file(path), rows_max)
         recording.begin()
         self.recording = recording
-        self._say({"event": "recording", "file": str(path), "at_ns": time.monotonic_ns()})
+        self._say({"event": "recording", "file": str(path), "at_ns": clock.monotonic_ns()})
 
     def _end_recording(self) -> None:
         recording, self.recording = self.recording, None

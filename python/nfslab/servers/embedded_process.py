@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.agent import order
 from nfslab.machine.said import lines_said
@@ -85,7 +85,7 @@ class EmbeddedServer:
             ) from error
         place = self._told
         self._told += 1
-        deadline = time.monotonic() + limit_s
+        deadline = clock.monotonic() + limit_s
         while True:
             over = self.process.poll() is not None
             answers = [line for line in lines_said(self.said) if line.get("event") in ANSWERS]
@@ -95,13 +95,13 @@ class EmbeddedServer:
                     return answer
                 told = [answer.get(name) for name in ("what", "why")]
                 raise RunFailed(what, why="; ".join(filter(None, told)), fix=answer.get("fix", ""))
-            if over or time.monotonic() > deadline:
+            if over or clock.monotonic() > deadline:
                 raise RunFailed(
                     what,
                     why=self._ended() or f"no answer within {limit_s:g} s",
                     fix="see the server's own lines in the run's logs",
                 )
-            time.sleep(READY_POLL_S)
+            clock.sleep(READY_POLL_S)
 
     def _ended(self) -> str:
         """How it ended, with its last words; nothing while it runs."""
@@ -151,15 +151,15 @@ def start(
     if not link.is_loopback:
         argv += ["--bind", link.server, "--allow", link.client]
     process = host.spawn(argv, resources=resources, stdout=said, log=log, stdin="pipe")
-    deadline = time.monotonic() + READY_LIMIT_S
+    deadline = clock.monotonic() + READY_LIMIT_S
     while True:
         ended = process.poll() is not None
         for line in lines_said(said):
             if line.get("event") == "ready":
                 return _of(process, said, log, line)
-        if ended or time.monotonic() > deadline:
+        if ended or clock.monotonic() > deadline:
             break
-        time.sleep(READY_POLL_S)
+        clock.sleep(READY_POLL_S)
     process.stop()
     raise RunFailed(
         "the embedded NFS server did not start",

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from nfslab import clock
 from nfslab.errors import ResultsError, UsageError
 from nfslab.results.bounded_rows import RowBound
 from nfslab.results.core_tables import core_table
@@ -83,33 +83,33 @@ class Recording:
 
     def begin(self, *, on: bool = False) -> None:
         """`on`: the server records already. ResultsError when the file cannot be written."""
-        began = time.thread_time()
+        began = clock.thread_cpu()
         self.file.begin(self._server.model())
         if not on:
             self._server.begin_records(RECORD_ROOM)
-        self.cpu_s += time.thread_time() - began
+        self.cpu_s += clock.thread_cpu() - began
 
     def take(self) -> None:
         """Move what is there; never raises (see `failed`)."""
-        began = time.thread_time()
+        began = clock.thread_cpu()
         try:
             columns = self._bound.within(core_table(self._server.records()))
             if self.failed is None:
                 self.file.take(columns)
         except ResultsError as error:
             self.failed = error
-        self.cpu_s += time.thread_time() - began
+        self.cpu_s += clock.thread_cpu() - began
 
     def end(self) -> None:
         """The last calls; then the file gets its name. ResultsError if it cannot be written."""
-        began = time.thread_time()
+        began = clock.thread_cpu()
         self._server.end_records()
-        self.ended_ns = time.monotonic_ns()
+        self.ended_ns = clock.monotonic_ns()
         last = self._bound.within(core_table(self._server.records()))
         if self.failed is not None:
             raise self.failed
         self.file.finish(last)
-        self.cpu_s += time.thread_time() - began
+        self.cpu_s += clock.thread_cpu() - began
 
 
 class RecordsFile:

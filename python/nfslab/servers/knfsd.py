@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine import kernel_settings, nfsd_threads, processes
 from nfslab.machine.availability import Availability
@@ -307,18 +307,18 @@ class KernelServer(Server):
         if self.parameters.nfs_versions == ["3"]:
             return
         file = control / "v4_end_grace"
-        deadline = time.monotonic() + GRACE_LIMIT_S
+        deadline = clock.monotonic() + GRACE_LIMIT_S
         while kernel_settings.read(file) != "Y":
             # EBUSY: it has not begun, or has ended since; the kernel ends it some time later.
             with contextlib.suppress(OSError):
                 file.write_text("Y\n", encoding="ascii")
-            if time.monotonic() > deadline:
+            if clock.monotonic() > deadline:
                 raise RunFailed(
                     "the grace period of the kernel's NFS server does not end",
                     why=f"{file.name} says {kernel_settings.read(file)}",
                     fix='serve NFSv3 alone: nfs_versions = ["3"]',
                 )
-            time.sleep(POLL_S)
+            clock.sleep(POLL_S)
 
 
 def _script(wanted: KernelServerParameters, link: Link, ports: list[int]) -> str:

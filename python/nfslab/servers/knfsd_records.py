@@ -6,9 +6,9 @@ collector `nfs_server` and the join with the client's calls need not know whose 
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
+from nfslab import clock
 from nfslab.errors import ResultsError, RunFailed
 from nfslab.machine.drain_thread import DrainThread
 from nfslab.servers.embedded_records import Recording, records_file
@@ -76,7 +76,7 @@ class KernelServerRecords:
             ) from error
         self._thread = DrainThread(recording.take, "nfsd's requests")
         self._thread.begin()
-        return time.monotonic_ns()
+        return clock.monotonic_ns()
 
     def end_recording(self) -> dict[str, Any]:
         """The file gets its name: rows, lost, left_out, cpu_s, at_ns, file. RunFailed."""

@@ -12,10 +12,10 @@ import os
 import re
 import selectors
 import socket
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, Self
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.launch import Launch
 from nfslab.machine.own_command import LAST_LINES
@@ -109,7 +109,7 @@ class Guest:
     kvm: bool
     ready: bool = False
     exit_code: int | None = None
-    _heard_s: float = field(default_factory=time.monotonic)
+    _heard_s: float = field(default_factory=clock.monotonic)
     _line: bytes = b""
 
     @classmethod
@@ -167,10 +167,10 @@ class Guest:
 
     def await_sign_of_life(self, limit_s: float = FIRST_SIGN_S) -> None:
         """Until it said anything on its console; NoSignOfLife when it does not in time."""
-        deadline = time.monotonic() + limit_s
+        deadline = clock.monotonic() + limit_s
         console = self.place / "console.log"
         while not (console.exists() and console.stat().st_size):
-            if self.machine.ended_within(0.05) or time.monotonic() > deadline:
+            if self.machine.ended_within(0.05) or clock.monotonic() > deadline:
                 raise NoSignOfLife
 
     def attend(
@@ -224,7 +224,7 @@ class Guest:
         if not piece:
             selector.unregister(self.ports[name])
         elif name == "control":
-            self._heard_s = time.monotonic()
+            self._heard_s = clock.monotonic()
             *lines, self._line = (self._line + piece).split(b"\n")
             for line in lines:
                 self._obey(line)
@@ -242,7 +242,7 @@ class Guest:
 
     def _is_over(self, say: Callable[[str], None]) -> bool:
         """Nothing came for a while: has it ended, or is it lost? RunFailed when it is."""
-        now = time.monotonic()
+        now = clock.monotonic()
         if self.exit_code is not None:
             if now - self._heard_s > POWER_OFF_S and self.machine.poll() is None:
                 say("the virtual machine did not power off in time and was ended")

@@ -31,12 +31,12 @@ import json
 import math
 import re
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import end_of
 from nfslab.machine.availability import Availability
@@ -339,7 +339,7 @@ class CommandWorkload(Workload):
             try:
                 code = self._wait(context, process)
             finally:
-                end_ns = time.monotonic_ns()
+                end_ns = clock.monotonic_ns()
                 process.stop(grace_s=STOP_GRACE_S)
         part.was(start_ns, end_ns)
         part.began(start_ns)

@@ -20,9 +20,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import math
-import time
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine import children
 from nfslab.machine.agent import error_of
@@ -160,7 +160,7 @@ class Processes:
     def _events(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """What those say that are at work; RunFailed for one that fails."""
         at_work = [i for i in range(len(self._children)) if i not in self._results]
-        deadline = time.monotonic() + LOOK_S
+        deadline = clock.monotonic() + LOOK_S
         for place, said in children.events([self._children[i] for i in at_work], deadline):
             index = at_work[place]
             name = f"process {index + 1} of {len(self._children)}"

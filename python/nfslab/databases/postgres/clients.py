@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     import psycopg
@@ -22,12 +23,12 @@ def clients_are_gone(connection: psycopg.Connection[Any], name: str, major: int)
     one: storage/ipc.c). `connection` commits by itself: within a transaction the list stays the
     same.
     """
-    deadline = time.monotonic() + GONE_LIMIT_S
+    deadline = clock.monotonic() + GONE_LIMIT_S
     listed = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s LIMIT 1"
     while connection.execute(listed, (name,)).fetchone() is not None:
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             return False
-        time.sleep(GONE_POLL_S)
+        clock.sleep(GONE_POLL_S)
     if major < 15:
-        time.sleep(OLD_STATISTICS_LAG_S)
+        clock.sleep(OLD_STATISTICS_LAG_S)
     return True

@@ -23,11 +23,11 @@ import os
 import secrets
 import signal
 import socket
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.databases.postgres.clients import clients_are_gone
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.postgres.failures import explained
@@ -203,10 +203,10 @@ class Server(Reached):
     def shut_down_cleanly(self) -> None:
         """Fast shutdown that has to succeed: the cluster's files are needed afterwards."""
         _signal(self.process.pid, signal.SIGINT)
-        deadline = time.monotonic() + max(1.0, self.deployment.remaining_s())
-        while self.alive() and time.monotonic() < deadline:
+        deadline = clock.monotonic() + max(1.0, self.deployment.remaining_s())
+        while self.alive() and clock.monotonic() < deadline:
             self.deployment.remaining_s()
-            time.sleep(READY_POLL_S)
+            clock.sleep(READY_POLL_S)
         code = self.process.poll()
         if code != 0:
             self.stop(hurry=True)

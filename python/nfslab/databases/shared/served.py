@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
+from nfslab import clock
 from nfslab.databases.base import Database
 from nfslab.errors import RunFailed
 from nfslab.machine import users
@@ -91,4 +91,4 @@ def wait_until_ready(
             connect()
             return
         except refused:
-            time.sleep(READY_POLL_S)
+            clock.sleep(READY_POLL_S)

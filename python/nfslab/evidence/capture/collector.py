@@ -30,13 +30,13 @@ import fcntl
 import os
 import shlex
 import signal
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 from pydantic import Field
 
+from nfslab import clock
 from nfslab.captures import tool as tools
 from nfslab.captures.analysis import (
     Asked,
@@ -217,7 +217,7 @@ class _Capture:
         self._process: Process | None = None
         self._running: Trace | None = None
         self._rows: CallTable | None = None
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = clock.monotonic_ns()
         self._moved_ns = 0
         self._offset_ns, self._offset_error_ns = _clock_offset_ns()
 
@@ -288,7 +288,7 @@ class _Capture:
     def _await_ready(self) -> None:
         """Until the tool says that it captures: what is sent before would be missing."""
         assert self._process is not None
-        deadline = time.monotonic() + READY_LIMIT_S
+        deadline = clock.monotonic() + READY_LIMIT_S
         while not self._tool.captures(said := self._said()):
             if self._process.ended_within(READY_POLL_S):
                 if self._tool.captures(said := self._said()):
@@ -300,7 +300,7 @@ class _Capture:
                     "`tcpdump -D` lists interfaces",
                 )
             self._context.remaining_s()
-            if time.monotonic() > deadline:
+            if clock.monotonic() > deadline:
                 raise RunFailed(
                     f"{self._tool.name} did not begin to capture within {READY_LIMIT_S:g} s",
                     why=said.strip() or "it said nothing",
@@ -333,7 +333,7 @@ class _Capture:
             summary=self._summary(capture, counts, notes)
             | {"cost": {"tool_cpu_s": tool_cpu_s, "decoder_cpu_s": decoder_cpu_s}},
             cpu_s=tool_cpu_s + decoder_cpu_s,
-            wall_s=(time.monotonic_ns() - self._began_ns) / 1e9,
+            wall_s=(clock.monotonic_ns() - self._began_ns) / 1e9,
         )
 
     def _analysed(self) -> CaptureAnalysis:

@@ -14,12 +14,12 @@ end of their bin, as those of the collector `system` do.
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from nfslab import clock
 from nfslab.captures.analysis import CaptureAnalysis
 from nfslab.captures.spelling import operation
 from nfslab.results.evidence_tables import has_evidence, read_evidence
@@ -115,7 +115,7 @@ def analysis_table(capture: CaptureAnalysis, zero_ns: int) -> pa.Table:
     """One row for the JSON, one for each long column; all at the time of the last packet (of the
     analysis, where there was none)."""
     last_ns = capture.content["last_ns"]
-    end_ns = (time.time_ns() if last_ns is None else last_ns) - zero_ns
+    end_ns = (clock.wall_ns() if last_ns is None else last_ns) - zero_ns
     parts = [(CONTENT, "json", json.dumps(capture.content, separators=(",", ":")).encode())]
     parts += [(name, dtype, data) for name, (dtype, data) in capture.blobs.items()]
     names, kinds, data = zip(*parts, strict=True)

@@ -19,11 +19,11 @@ nothing is told. A connection that is there for less than a fifth of a second ma
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from nfslab import clock
 from nfslab.databases.mariadb.service import MariadbService
 from nfslab.errors import Unavailable, one_line
 from nfslab.evidence.collector import CollectorParameters, Evidence
@@ -108,7 +108,7 @@ class _Watch(EngineWatch):
         self._looks: ThreadLooks | None = None
         self._refused: dict[str, str] = {}
         self._problem = ""
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = clock.monotonic_ns()
         self._connection: pymysql.Connection[Any] = connected(service.socket)
         try:
             self._rows(f"SET max_statement_time = {STATEMENT_LIMIT_S}")
@@ -172,12 +172,12 @@ class _Watch(EngineWatch):
         zero_ns, class_of = self._timed.start_or(self._began_ns), self._descriptors.class_of
         summary = self._summary()
         if self._exact is not None:
-            begun = time.thread_time()
+            begun = clock.thread_cpu()
             # First: whatever else is done here is no part of the load.
             tables[TIMES_TABLE], summary["exact"] = self._exact.end(
                 zero_ns, self._clients, class_of
             )
-            self._cpu_s += time.thread_time() - begun
+            self._cpu_s += clock.thread_cpu() - begun
         if self._looks is not None:
             tables[WAITS_TABLE] = self._looks.end(zero_ns, class_of)
             summary["looks"] = self._looks.looks
@@ -200,7 +200,7 @@ class _Watch(EngineWatch):
         if self._problem:
             summary["incomplete"] = self._problem
         cpu_s = None if server_s is None else self._cpu_s + server_s
-        wall_s = (time.monotonic_ns() - self._began_ns) / 1e9
+        wall_s = (clock.monotonic_ns() - self._began_ns) / 1e9
         return Evidence(tables, summary, cpu_s=cpu_s, wall_s=wall_s)
 
     def _summary(self) -> dict[str, Any]:
@@ -217,7 +217,7 @@ class _Watch(EngineWatch):
         import pymysql
 
         try:
-            while not self._over.wait(self._p.interval):
+            while not clock.wait(self._over, self._p.interval):
                 self._counted(self._tell)
         except (pymysql.Error, OSError) as error:
             self._problem = one_line(error)

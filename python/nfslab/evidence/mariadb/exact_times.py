@@ -7,9 +7,9 @@ server, and nothing in it is switched on.
 
 from __future__ import annotations
 
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.evidence.mariadb.calls import Wait, wait_of
 from nfslab.results.core_tables import core_table, typed_table
 
@@ -56,7 +56,7 @@ class ExactTimes:
 
         figures = self._watch.figures()
         self._watch.stop()
-        t_ns = monotonic_ns() - zero_ns
+        t_ns = clock.monotonic_ns() - zero_ns
         sums: dict[tuple[int, str, Wait], tuple[int, int]] = {}
         for (tid, kind, state), (ns, times) in self._totals().items():
             ns_before, times_before = self._before.get((tid, kind, state), (0, 0))

@@ -15,9 +15,9 @@ import random
 import threading
 from collections import Counter
 from pathlib import Path
-from time import monotonic_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.errors import Unavailable
 from nfslab.evidence.mariadb.calls import Wait, state_of, wait_of
 from nfslab.results.core_tables import typed_table
@@ -88,18 +88,18 @@ class ThreadLooks:
     def _run(self) -> None:
         interval_ns = INTERVAL_NS
         while not self._over.is_set() and len(self._stretches) < ROWS_MOST:
-            begun_ns, looks, seen = monotonic_ns(), 0, Counter[int | None]()
-            while monotonic_ns() - begun_ns < STRETCH_NS:
-                before_ns = thread_time_ns()
+            begun_ns, looks, seen = clock.monotonic_ns(), 0, Counter[int | None]()
+            while clock.monotonic_ns() - begun_ns < STRETCH_NS:
+                before_ns = clock.thread_cpu_ns()
                 looks += self._look(seen)
-                took_ns = thread_time_ns() - before_ns
+                took_ns = clock.thread_cpu_ns() - before_ns
                 self.cpu_ns += took_ns
                 interval_ns = max(INTERVAL_NS, REST * took_ns)
                 # Two draws around the mean: instants do not fall into step with the load.
-                if self._over.wait(self._random.uniform(0.0, 2.0) * interval_ns / 1e9):
+                if clock.wait(self._over, self._random.uniform(0.0, 2.0) * interval_ns / 1e9):
                     break
             if looks:
-                self._stretches.append((begun_ns, monotonic_ns(), looks, seen))
+                self._stretches.append((begun_ns, clock.monotonic_ns(), looks, seen))
                 self.looks += looks
 
     def _look(self, seen: Counter[int | None]) -> int:

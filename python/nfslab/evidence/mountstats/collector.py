@@ -12,12 +12,12 @@ may share connections; their transports then count the calls of all of them.
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
+from nfslab import clock
 from nfslab.evidence.collector import Collector, CollectorParameters, Side
 from nfslab.evidence.polled import NS_PER_S, ROWS_MAX, PolledWatch, table_of
 from nfslab.machine.availability import Availability
@@ -159,9 +159,9 @@ class _Watch(PolledWatch):
         self._points = frozenset(points.values())
 
     def read(self) -> None:
-        before_ns = time.monotonic_ns()
+        before_ns = clock.monotonic_ns()
         found = read_counts(self._points)
-        at_ns = (before_ns + time.monotonic_ns()) // 2
+        at_ns = (before_ns + clock.monotonic_ns()) // 2
         for mount in self._mounts.values():
             if (now := counts_at(found, mount.point)) is not None:
                 mount.take(at_ns, now)

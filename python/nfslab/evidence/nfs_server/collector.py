@@ -23,10 +23,10 @@ saw. The file lies in the run's folder, so its few bytes a call go to that disk 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability
@@ -118,7 +118,7 @@ class _Watch:
             for number, (name, server) in enumerate(context.services.nfs_servers.items())
         }
         self._notes: list[str] = []
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = clock.monotonic_ns()
 
     def begin(self) -> None:
         try:
@@ -135,7 +135,7 @@ class _Watch:
 
     def end(self) -> Evidence:
         """What each server wrote; of one that has ended, that it did."""
-        began = time.thread_time()
+        began = clock.thread_cpu()
         for name, served in self._served.items():
             if served.recording:
                 self._end(name, served)
@@ -147,12 +147,12 @@ class _Watch:
         if missing := [name for name, one in self._served.items() if one.calls is None]:
             summary["incomplete"] = f"no server-side times of {', '.join(missing)}"
         self._context.notes.extend(f"collector nfs_server: {note}" for note in self._notes)
-        here_s = time.thread_time() - began
+        here_s = clock.thread_cpu() - began
         return Evidence(
             tables=tables,
             summary=summary,
             cpu_s=here_s + sum(one.ended.get("cpu_s", 0.0) for one in self._served.values()),
-            wall_s=(time.monotonic_ns() - self._began_ns) / NS_PER_S,
+            wall_s=(clock.monotonic_ns() - self._began_ns) / NS_PER_S,
         )
 
     def _end(self, name: str, served: _Served) -> None:

@@ -14,12 +14,12 @@ without /proc/fs/nfsd, there are no pools, or pools without threads.
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
+from nfslab import clock
 from nfslab.evidence.collector import Collector, CollectorParameters, Side
 from nfslab.evidence.polled import NS_PER_S, ROWS_MAX, PolledWatch, table_of
 from nfslab.machine.availability import Availability
@@ -103,9 +103,9 @@ class _Watch(PolledWatch):
 
     def read(self) -> None:
         """Rows of what was counted since the reading before."""
-        before_ns = time.monotonic_ns()
+        before_ns = clock.monotonic_ns()
         now = read_counts()
-        at_ns = (before_ns + time.monotonic_ns()) // 2
+        at_ns = (before_ns + clock.monotonic_ns()) // 2
         before, before_ns = self._last, self._last_ns
         self._last, self._last_ns = now, at_ns
         if before is None or at_ns <= before_ns:

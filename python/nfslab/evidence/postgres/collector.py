@@ -30,13 +30,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from nfslab import clock
 from nfslab.databases.postgres.clients import clients_are_gone
 from nfslab.errors import Unavailable, one_line
 from nfslab.evidence.collector import CollectorParameters, Evidence
@@ -165,7 +165,7 @@ class _Watch(EngineWatch):
             self._settings = self._read_settings()
             self._backend = self._connection.info.backend_pid
             self._backend_began_ns = process_cpu_ns(self._backend)
-            self._began_ns = time.monotonic_ns()
+            self._began_ns = clock.monotonic_ns()
             self._first = self._counted(self._read_counters)
             if parameters.exact:
                 self._watch_exactly()
@@ -238,12 +238,12 @@ class _Watch(EngineWatch):
             self._problem = self._problem or one_line(error)
         finally:
             self._connection.close()
-        wall_s = (time.monotonic_ns() - self._began_ns) / 1e9
+        wall_s = (clock.monotonic_ns() - self._began_ns) / 1e9
         # Its figures are of the timed part; before it looks cost the same.
         looks_s = wall_s * looked["cpu_ns"] / looked["wall_ns"] if looked is not None else 0.0
         self._cpu_s += looks_s
         cpu_s = self._cpu_s + (backend_s or 0.0)
-        end_ns = time.monotonic_ns() if self._timed.end_ns is None else self._timed.end_ns
+        end_ns = clock.monotonic_ns() if self._timed.end_ns is None else self._timed.end_ns
         summary = self._summary(last, settled, wall_s, backend_s)
         summary["waits"] = mean_waits(waits, self._zero_ns(), end_ns)
         if looked is not None:
@@ -270,27 +270,27 @@ class _Watch(EngineWatch):
         interval_ns = round(self._p.interval * 1e9)
         processors_due_ns = 0
         counters_ns = round(self._p.counters_interval * 1e9)
-        due_ns = time.monotonic_ns()
+        due_ns = clock.monotonic_ns()
         counters_due_ns = due_ns
         try:
             while not self._over.is_set():
                 self._counted(self._sql.look if self._memory is None else self._memory.tell)
-                if time.monotonic_ns() >= processors_due_ns:
+                if clock.monotonic_ns() >= processors_due_ns:
                     before_s = self._cpu_s
                     self._counted(self._read_processors)
                     took_ns = round((self._cpu_s - before_s) * 1e9)
                     rest_ns = max(PROCESSORS_NS, PROCESSORS_REST * took_ns)
-                    processors_due_ns = time.monotonic_ns() + rest_ns
-                if time.monotonic_ns() >= counters_due_ns:
+                    processors_due_ns = clock.monotonic_ns() + rest_ns
+                if clock.monotonic_ns() >= counters_due_ns:
                     self._counted(self._read_counters)
                     counters_due_ns += counters_ns
                 due_ns += interval_ns
-                now_ns = time.monotonic_ns()
+                now_ns = clock.monotonic_ns()
                 if now_ns > due_ns:
                     missed = (now_ns - due_ns) // interval_ns
                     self._missed_ticks += missed
                     due_ns += missed * interval_ns
-                self._over.wait(max(0.0, (due_ns - now_ns) / 1e9))
+                clock.wait(self._over, max(0.0, (due_ns - now_ns) / 1e9))
         except psycopg.Error as error:
             self._problem = one_line(error)
         except TooMuchError as error:
@@ -307,7 +307,7 @@ class _Watch(EngineWatch):
     def _read_counters(self) -> Counters:
         """All counters now; those that changed are kept with the time."""
         with self._lock:
-            t_ns = time.monotonic_ns()
+            t_ns = clock.monotonic_ns()
             values: Counters = {}
             for view in self._views:
                 values |= self._read_view(view)

@@ -11,9 +11,9 @@ page in the page cache) is time on a processor; what began before and ends after
 
 from __future__ import annotations
 
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.evidence.postgres.wait_numbers import CLIENT, SYMBOL, event_of, io_events
 from nfslab.results.core_tables import core_table, typed_table
 
@@ -58,7 +58,7 @@ class ExactWaits:
 
         figures = self._watch.figures()
         self._watch.stop()
-        t_ns = monotonic_ns() - zero_ns
+        t_ns = clock.monotonic_ns() - zero_ns
         totals = self._totals()
         clients = {pid for pid, kind, state in totals
                    if kind == "blocked" and state >> 24 == CLIENT} - {self._own}  # fmt: skip

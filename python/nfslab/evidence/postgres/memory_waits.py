@@ -13,9 +13,9 @@ it ever waited for a client, else as nothing known.
 from __future__ import annotations
 
 from collections import Counter
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from nfslab import clock
 from nfslab.evidence.postgres.exact_waits import CLIENT_BACKEND
 from nfslab.evidence.postgres.sql_waits import WaitRow
 from nfslab.evidence.postgres.wait_numbers import CLIENT, SYMBOL, event_of, io_events
@@ -69,7 +69,7 @@ class MemoryWaits:
     def tell(self) -> None:
         """Ask the server who is who, when it is time. psycopg.Error."""
         live = self._sampler.live()
-        if monotonic_ns() < self._due_ns and live.keys() <= self._told.keys():
+        if clock.monotonic_ns() < self._due_ns and live.keys() <= self._told.keys():
             return
         rows = self._connection.execute(PROCESSES, (self._client_name,), prepare=True).fetchall()
         told = {pid: _Process(*rest) for pid, *rest in rows}
@@ -77,7 +77,7 @@ class MemoryWaits:
         for place, pid in live.items() & self._sampler.live().items():
             if pid in told:
                 self._told[place] = told[pid]
-        self._due_ns = monotonic_ns() + TELL_NS
+        self._due_ns = clock.monotonic_ns() + TELL_NS
 
     def load_pids(self) -> list[int]:
         """Of the load's backends that are there."""

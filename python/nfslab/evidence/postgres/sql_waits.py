@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ class SqlWaits:
 
     def look(self) -> None:
         """Once. psycopg.Error, TooMuchError."""
-        t_ns = monotonic_ns()
+        t_ns = clock.monotonic_ns()
         rows = self._connection.execute(ACTIVITY, prepare=True).fetchall()
         if len(self._rows) + len(rows) > ROWS_MAX:
             raise TooMuchError(f"sampling stopped: more than {ROWS_MAX} rows")

@@ -35,13 +35,13 @@ import os
 import select
 import shutil
 import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from pydantic import Field
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
 from nfslab.evidence.profile import perf_tool
@@ -199,7 +199,7 @@ class _Profile:
                 fix=perf_tool.GRANT,
             )
         self._recorded.begin = read_cpu_times()
-        self._recorded.begin_ns = time.monotonic_ns()
+        self._recorded.begin_ns = clock.monotonic_ns()
         self._cpu_began_ns = process_cpu_ns(self._process.pid) or 0
         self._roots = dict.fromkeys(ours, RUN)
         self._roots |= {os.getpid(): NFSLAB, self._process.pid: PERF}
@@ -220,7 +220,7 @@ class _Profile:
         assert self._control is not None
         recorded = self._recorded
         recorded.end = read_cpu_times()
-        recorded.end_ns = time.monotonic_ns()
+        recorded.end_ns = clock.monotonic_ns()
         if not self._control.ask("disable", self._process, SWITCH_LIMIT_S):
             recorded.notes.append(
                 "perf record ended by itself, before the load did: "
@@ -239,7 +239,7 @@ class _Profile:
 
     def _read(self) -> Evidence:
         recorded = self._recorded
-        began = time.thread_time()
+        began = clock.thread_cpu()
         if not self._data.is_file() or not self._data.stat().st_size:
             raise RunFailed(
                 "perf recorded nothing",
@@ -253,7 +253,7 @@ class _Profile:
             self._keep_data()
         summed = summary(folded, recorded)
         summed["perf_cpu_s"] = recorded.perf_cpu_s
-        summed["folding_cpu_s"] = time.thread_time() - began
+        summed["folding_cpu_s"] = clock.thread_cpu() - began
         self._context.notes.extend(f"collector profile: {note}" for note in recorded.notes)
         found = tables(folded, recorded)
         return Evidence(
@@ -351,10 +351,10 @@ class _Profile:
 
 def _pour(descriptor: int, reader: ScriptReader) -> bool:
     """All of a pipe into the reader; False when the time was over before its end."""
-    deadline = time.monotonic() + READ_LIMIT_S
+    deadline = clock.monotonic() + READ_LIMIT_S
     poller = select.poll()
     poller.register(descriptor, select.POLLIN)
-    while (left_s := deadline - time.monotonic()) > 0:
+    while (left_s := deadline - clock.monotonic()) > 0:
         if poller.poll(left_s * 1000):
             piece = os.read(descriptor, PIECE_BYTES)
             if not piece:

@@ -26,11 +26,11 @@ import re
 import select
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 
@@ -235,7 +235,7 @@ class Control:
         """Tell perf; True when it has done it, False when it has ended. RunFailed: too late."""
         commands, answers = self._descriptors
         os.write(commands, f"{command}\n".encode())
-        deadline = time.monotonic() + limit_s
+        deadline = clock.monotonic() + limit_s
         poller = select.poll()
         poller.register(answers, select.POLLIN)
         ended = os.pidfd_open(process.pid) if process.poll() is None else None
@@ -243,7 +243,7 @@ class Control:
             if ended is None:
                 return False
             poller.register(ended, select.POLLIN)
-            while (left_s := deadline - time.monotonic()) > 0:
+            while (left_s := deadline - clock.monotonic()) > 0:
                 ready = {descriptor for descriptor, _ in poller.poll(left_s * 1000)}
                 if answers in ready and b"ack" in os.read(answers, 256):
                     return True

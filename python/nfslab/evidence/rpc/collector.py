@@ -21,12 +21,12 @@ kernel's client bytes and files are not told (`mountstats` has bytes).
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence, Side
 from nfslab.machine.availability import Availability, core
@@ -131,7 +131,7 @@ class _Watch:
         # 262,144 records wait in the client: 1.3 million calls a second.
         self._thread = DrainThread(self._take, "rpc records")
         self._notes: list[str] = []
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = clock.monotonic_ns()
 
     def begin(self) -> None:
         for client in self._clients.values():
@@ -169,7 +169,7 @@ class _Watch:
                 "notes": self._notes,
             },
             cpu_s=self._thread.cpu_s,
-            wall_s=(time.monotonic_ns() - self._began_ns) / NS_PER_S,
+            wall_s=(clock.monotonic_ns() - self._began_ns) / NS_PER_S,
         )
 
     def _summary(self, name: str, client: _Client) -> dict[str, Any]:

@@ -11,9 +11,10 @@ import select
 import shutil
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from nfslab import clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,9 +88,9 @@ class StraceLaunch:
         seen = False
         # A program that is still at it when watching ends writes on and on.
         over_since: float | None = None
-        while over_since is None or time.monotonic() < over_since + LAST_S:
+        while over_since is None or clock.monotonic() < over_since + LAST_S:
             if over_since is None and self._over.is_set():
-                over_since = time.monotonic()
+                over_since = clock.monotonic()
             ready, _, _ = select.select([self._pipe], [], [], POLL_S)
             data = b""
             if ready:
@@ -105,4 +106,4 @@ class StraceLaunch:
             elif self._over.is_set():
                 return
             elif ready:
-                self._over.wait(POLL_S)  # nobody has opened it yet
+                clock.wait(self._over, POLL_S)  # nobody has opened it yet

@@ -8,9 +8,9 @@ noted); calls whose file the text does not name belong to no file.
 
 from __future__ import annotations
 
-import time
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.errors import UsageError
 from nfslab.evidence.syscalls.watch import LOSSES, KeptRows, Seen
 from nfslab.results.core_tables import core_table
@@ -39,7 +39,7 @@ def read_text(stream: IO[bytes], level: str, lseek: bool = False) -> tuple[Seen,
     """Everything of it, and the summary; UsageError when it is no such text; OSError."""
     from nfslab._core import CoreError, StraceReader
 
-    began = time.monotonic_ns()
+    began = clock.monotonic_ns()
     reader = StraceReader(level, lseek=lseek)
     seen = Seen()
     rows = KeptRows()
@@ -60,7 +60,7 @@ def read_text(stream: IO[bytes], level: str, lseek: bool = False) -> tuple[Seen,
         seen.notes.append(CLOCKS[reader.clock])
     if reader.first_not_understood:
         seen.notes.append(f"the first line not understood: {reader.first_not_understood}")
-    seen.wall_s = (time.monotonic_ns() - began) / 1e9
+    seen.wall_s = (clock.monotonic_ns() - began) / 1e9
     summary = {"way": "read", "level": level, "figures": seen.figures, "notes": seen.notes}
     return seen, summary
 

@@ -16,10 +16,10 @@ import os
 import select
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class SuspendedLaunch:
 
     def await_pid(self, gone: Callable[[], bool] = lambda: False) -> int:
         """Pid of what will be the program; RunFailed when it was not started."""
-        deadline = time.monotonic() + START_LIMIT_S
-        while time.monotonic() < deadline:
+        deadline = clock.monotonic() + START_LIMIT_S
+        while clock.monotonic() < deadline:
             readable, _, _ = select.select([self._pid], [], [], POLL_S)
             if readable:
                 return int(os.read(self._pid, PID_BYTES_MOST).split()[0])
@@ -70,7 +70,7 @@ class SuspendedLaunch:
 
     def resume(self) -> None:
         """The program runs from now on."""
-        self.resumed_ns = time.monotonic_ns()
+        self.resumed_ns = clock.monotonic_ns()
         os.write(self._go, b"\n")
 
     def close(self) -> None:

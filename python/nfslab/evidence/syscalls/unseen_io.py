@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.machine.processes import all_statuses, descendants_of
 
 if TYPE_CHECKING:
@@ -108,11 +108,11 @@ class UnseenIo:
         """Look at these, now for the first time."""
         self._whose = whose
         self.look()
-        self._next_s = time.monotonic() + FIRST_TURN_S
+        self._next_s = clock.monotonic() + FIRST_TURN_S
 
     def turn(self) -> None:
         """Look again if it is time; call it as often as you like."""
-        now = time.monotonic()
+        now = clock.monotonic()
         if now < self._next_s:
             return
         self.look()

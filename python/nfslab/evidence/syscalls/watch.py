@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.evidence.syscalls.strace_launch import StraceLaunch
 from nfslab.evidence.syscalls.suspended_launch import SuspendedLaunch
@@ -144,7 +144,7 @@ class SyscallWatch:
         self._rows = KeptRows()
         self._base: pa.Table | None = None
         self._seen = Seen(notes=list(choice.notes))
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = clock.monotonic_ns()
         self._offset_ns = 0
         self._latest: tuple[int, int] = (0, 0)
 
@@ -177,7 +177,7 @@ class SyscallWatch:
             self._whose = Whose(mark=self._folder.name)
             self._source = ShimRecords(self._folder.name, level, lseek=self._asked.lseek)
             return list(argv), dict(self._source.environment())
-        self._offset_ns = time.time_ns() - time.monotonic_ns()
+        self._offset_ns = clock.wall_ns() - clock.monotonic_ns()
         self._strace = StraceLaunch(level, self._asked.lseek)
         self._source = self._strace.reader
         self._whose = Whose(mark=self._strace.folder)
@@ -204,7 +204,7 @@ class SyscallWatch:
         )
 
     def _begin(self) -> None:
-        self._began_ns = time.monotonic_ns()
+        self._began_ns = clock.monotonic_ns()
         self._unseen.begin(self._whose)
         self._thread.begin()
 
@@ -266,7 +266,7 @@ class SyscallWatch:
         seen.cpu_s = self._thread.cpu_s
         if self._thread.problem:
             seen.notes.append(f"watching ended early: {self._thread.problem}")
-        seen.wall_s = (time.monotonic_ns() - self._began_ns) / NS_PER_S
+        seen.wall_s = (clock.monotonic_ns() - self._began_ns) / NS_PER_S
         if self._suspended is not None:
             self._suspended.close()
         if self._strace is not None:
@@ -282,7 +282,7 @@ class SyscallWatch:
     def _hand_over(self, seen: Seen, wait: bool) -> None:
         from nfslab._core import CoreError
 
-        began = time.thread_time()
+        began = clock.thread_cpu()
         try:
             if self.choice.way == "ebpf":
                 self._source.stop(wait=wait)
@@ -307,7 +307,7 @@ class SyscallWatch:
             for name in seen.tables.keys() & INSTANTS.keys():
                 shifted = _shifted(seen.tables[name], INSTANTS[name], self._offset_ns)
                 seen.tables[name] = shifted
-        seen.cpu_s += time.thread_time() - began + seen.figures.get("thread_cpu_ns", 0) / NS_PER_S
+        seen.cpu_s += clock.thread_cpu() - began + seen.figures.get("thread_cpu_ns", 0) / NS_PER_S
 
 
 def attach_error(choice: Choice, error: CoreError) -> RunFailed:

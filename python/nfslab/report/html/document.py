@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from nfslab import __version__
+from nfslab import __version__, clock
 from nfslab.errors import NfslabError
 from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import sections_of
@@ -152,7 +152,7 @@ def whole_page(
         .get_template(template)
         .render(
             nfslab_version=__version__,
-            written=_minute(datetime.now(UTC)),
+            written=_minute(clock.wall()),
             command=shlex.join(command),
             libraries=tables.libraries(manifest()),
             style=Markup(_asset("report.css")),

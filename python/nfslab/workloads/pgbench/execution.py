@@ -15,11 +15,11 @@ import os
 import secrets
 import shutil
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.databases.postgres.failures import full_target
 from nfslab.databases.postgres.server import Server
 from nfslab.errors import RunFailed
@@ -173,7 +173,7 @@ def run_pgbench(
     pid = server.process.pid if isinstance(server, Server) else None
     cpu_before = None if pid is None else server_cpu_s(pid)
     offset_before = _realtime_offset_ns()
-    started_ns = time.monotonic_ns()
+    started_ns = clock.monotonic_ns()
     process = deployment.start(
         argv,
         host=client,
@@ -189,7 +189,7 @@ def run_pgbench(
                 raise server.death("PostgreSQL died in the middle of the run")
             if room is not None:
                 room.check()
-            time.sleep(POLL_S)
+            clock.sleep(POLL_S)
     finally:
         process.stop(grace_s=STOP_GRACE_S)
     said = log.read_text(encoding="utf-8", errors="replace")

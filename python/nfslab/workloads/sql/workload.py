@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import time
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.quantities import format_size
@@ -150,12 +150,12 @@ class SqlWorkload(Workload):
         counted = connected.counts()
         wrong, rows = 0, []
         with context.timed() as part, context.phase(p.query):
-            begin_ns = time.monotonic_ns()
+            begin_ns = clock.monotonic_ns()
             for _ in range(p.executions):
                 context.remaining_s()
-                started_ns = time.monotonic_ns()
+                started_ns = clock.monotonic_ns()
                 self._yielded = connected.execute()
-                ended_ns = time.monotonic_ns()
+                ended_ns = clock.monotonic_ns()
                 rows.append((ended_ns - begin_ns, ended_ns - started_ns, 0))
                 # What writes is looked at behind the timed part: it runs once.
                 wrong += p.query not in WRITING and connected.answer(self._yielded) != expected
@@ -230,9 +230,9 @@ def _short(rows: Answer) -> str:
 
 
 def _timed(call: Callable[[], None]) -> int:
-    begin_ns = time.monotonic_ns()
+    begin_ns = clock.monotonic_ns()
     call()
-    return time.monotonic_ns() - begin_ns
+    return clock.monotonic_ns() - begin_ns
 
 
 def _metrics(rows: list[tuple[int, int, int]], did: Counts) -> dict[str, Metric]:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from nfslab import clock
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.shared.deployment import ENVIRONMENT, without_client_variables
 from nfslab.databases.sqlite.database import DRIVER
@@ -170,5 +170,5 @@ def _watched(context: RunContext, database: Database, process: Process) -> int:
         context.remaining_s()
         if not database.alive():
             raise database.death(f"{database.title} died in the middle of the run")
-        time.sleep(POLL_S)
+        clock.sleep(POLL_S)
     return code

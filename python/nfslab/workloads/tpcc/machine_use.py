@@ -8,11 +8,11 @@ and layers above them would count twice.
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from nfslab import clock
 from nfslab.machine.cpu_times import CpuTimes, read_cpu_times
 from nfslab.machine.mounts import SYS
 from nfslab.results.records import Metric
@@ -33,7 +33,7 @@ class MachineUse:
     @classmethod
     def now(cls) -> MachineUse:
         """Read them."""
-        return cls(time.monotonic_ns(), read_cpu_times(), sum(map(_operations, _disks())))
+        return cls(clock.monotonic_ns(), read_cpu_times(), sum(map(_operations, _disks())))
 
     def since(self, earlier: MachineUse) -> dict[str, Metric]:
         """Between two readings, under the names of the published table's columns."""

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab import clock
 from nfslab.machine.agent import child
 
 if TYPE_CHECKING:
@@ -29,13 +30,12 @@ def main(work: Callable[[dict[str, Any], Parent], None]) -> int:
 
 def progress_to(parent: Parent) -> Callable[[str], bool]:
     """A callback for the core: some lines a second; it stops when nobody is there any more."""
-    import time
 
     last_ns = 0
 
     def progress(state: str) -> bool:
         nonlocal last_ns
-        now_ns = time.monotonic_ns()
+        now_ns = clock.monotonic_ns()
         if now_ns - last_ns >= SAY_EVERY_NS:
             last_ns = now_ns
             parent.say("progress", state=json.loads(state))

@@ -1,0 +1,54 @@
+"""A clock that moves only when somebody sleeps, waits or looks at it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Final
+
+from nfslab.clock import Clock
+
+MONOTONIC_START_NS: Final = 1_000_000_000_000
+WALL_START_NS: Final = 1_800_000_000_000_000_000
+"""January 2027: no test depends on the day that it runs on."""
+TICK_NS: Final = 1_000
+"""What a look at the clock costs, so that a loop that only looks comes to its end."""
+
+
+class SimulatedClock(Clock):
+    """Sleeping takes no time: the clock is moved on instead. Threads may share one."""
+
+    def __init__(self, tick_ns: int = TICK_NS) -> None:
+        self.tick_ns = tick_ns
+        self.slept_s: list[float] = []
+        """Every sleep and every wait that was not cut short, in order."""
+        self._passed_ns = 0
+        self._lock = threading.Lock()
+
+    def advance(self, seconds: float) -> None:
+        """Lets this many seconds pass."""
+        with self._lock:
+            self._passed_ns += round(seconds * 1e9)
+
+    def monotonic_ns(self) -> int:
+        with self._lock:
+            self._passed_ns += self.tick_ns
+            return MONOTONIC_START_NS + self._passed_ns
+
+    def wall_ns(self) -> int:
+        return WALL_START_NS - MONOTONIC_START_NS + self.monotonic_ns()
+
+    def thread_cpu_ns(self) -> int:
+        return self.monotonic_ns() - MONOTONIC_START_NS
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        self.advance(seconds)
+        os.sched_yield()
+
+    def wait(self, event: threading.Event, seconds: float | None = None) -> bool:
+        if seconds is None:
+            return event.wait()
+        if not event.is_set():
+            self.sleep(seconds)
+        return event.is_set()
