@@ -53,7 +53,7 @@ AFTER = {
     "wire": ["tests/trace", "tests/servers"],
 }
 """Crate -> Python tests that use it, asked where its own tests find nothing."""
-NOT_A_DEFECT = ("BitOr", "_Is", "RemoveDecorator")
+NOT_A_DEFECT = ("BitOr", "_Is", "RemoveDecorator", "Variable")
 """Operators that mostly change annotations, or what no caller can tell."""
 _recording: Any = None
 
@@ -80,6 +80,7 @@ def python_defect(path: Path, chance: random.Random) -> dict[str, Any] | None:
     from cosmic_ray.plugins import get_operator, operator_names
 
     nodes = list(ast_nodes(get_ast_from_path(path)))
+    source = path.read_text().splitlines()
     places: dict[str, list[tuple[Any, int, int]]] = defaultdict(list)
     for name in operator_names():
         if any(part in name for part in NOT_A_DEFECT):
@@ -87,7 +88,8 @@ def python_defect(path: Path, chance: random.Random) -> dict[str, Any] | None:
         operator = get_operator(name)()
         found = [at for node in nodes for at in operator.mutation_positions(node)]
         for number, (start, _end) in enumerate(found):
-            places[name.split("_")[0]].append((operator, number, start[0]))
+            if not source[start[0] - 1].lstrip().startswith("@"):
+                places[name.split("_")[0]].append((operator, number, start[0]))
     if not places:
         return None
     operator, number, line = chance.choice(places[chance.choice(sorted(places))])
