@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
+from unittest import mock
 
+from nfslab import clock
 from nfslab._core import Server
 from nfslab.context import TimedPart
+from nfslab.databases.base import Database
 from nfslab.errors import RunFailed
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.mounts import mount_of
@@ -38,20 +42,31 @@ class Run:
         self.root = root
         self.phases: list[str] = []
         self.said: list[str] = []
-        self.deadline = time.monotonic() + RUN_LIMIT_S
+        self.deadline = clock.monotonic() + RUN_LIMIT_S
         self.on_remaining: list[object] = []
 
 
-@contextmanager
-def scratch_folder(*, in_memory: bool = True) -> Iterator[Path]:
-    """A folder that every user can enter (pytest's own are private to their owner).
-
-    In memory where there is room: these tests ask what is true, not how fast a disk is.
-    """
+def _made_folder(*, in_memory: bool = True) -> Path:
+    """In memory where there is room: these tests ask what is true, not how fast a disk is."""
     memory = Path("/dev/shm")
     roomy = in_memory and memory.is_dir() and shutil.disk_usage(memory).free > ROOM_BYTES
     root = Path(tempfile.mkdtemp(prefix="nfslab-test-", dir=memory if roomy else DISK))
     root.chmod(0o755)
+    return root
+
+
+@lru_cache(maxsize=1)
+def shared_cache() -> Path:
+    """Returns where this process keeps loaded databases, so that each is loaded once."""
+    root = _made_folder()
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    return root
+
+
+@contextmanager
+def scratch_folder(*, in_memory: bool = True) -> Iterator[Path]:
+    """A folder that every user can enter (pytest's own are private to their owner)."""
+    root = _made_folder(in_memory=in_memory)
     try:
         yield root
     finally:
@@ -99,12 +114,11 @@ def run_of(
     name: str = "run",
     places: dict[str, Path] | None = None,
     seed: int = 7,
+    cache: Path | None = None,
 ) -> Iterator[Run]:
     """Everything one run needs; afterwards all of it must be gone without being undone."""
     folder = root / name
     (folder / "logs").mkdir(parents=True)
-    cache = root / "cache"
-    cache.mkdir(exist_ok=True)
     owner = workload.owner()
     wanted = places or {role: root / f"{name}-{role}" for role in workload.roles}
     made: dict[Path, Place] = {}
@@ -119,14 +133,14 @@ def run_of(
         yield
 
     def remaining_s() -> float:
-        left = run.deadline - time.monotonic()
+        left = run.deadline - clock.monotonic()
         if left <= 0:
             raise RunFailed("the run's time is over")
         return left
 
     context = RunContext(
         folder=folder,
-        cache=cache,
+        cache=cache or shared_cache(),
         places={role: made[path] for role, path in wanted.items()},
         server_host=LocalHost(),
         client_host=LocalHost(),
@@ -135,7 +149,7 @@ def run_of(
         phase=phase,
         say=lambda text: run.said.append(text),
         remaining_s=remaining_s,
-        timed=TimedPart(time.monotonic_ns),
+        timed=TimedPart(clock.monotonic_ns),
     )
     run = Run(context, root)
     try:
@@ -150,6 +164,30 @@ def run_of(
                 shutil.rmtree(path, ignore_errors=True)
     # Not in `finally`: what failed before is the cause to be told.
     assert left == [], "finish left something behind"
+
+
+@contextmanager
+def kept_up(database: Database, context: RunContext) -> Iterator[None]:
+    """Other runs may use this database while it is up, as the one before left it.
+
+    They are told of it as of one that was brought up for them, and do not end it.
+    """
+    ours = context.services
+
+    def bring_up(other: RunContext, _tables: object) -> None:
+        theirs = other.services
+        theirs.engine, theirs.database, theirs.postgres = ours.engine, ours.database, ours.postgres
+        for role, place in other.places.items():
+            place.facts.update(context.places[role].facts)
+
+    def stop(*, hurry: bool) -> None:
+        """Nothing: it is needed."""
+
+    with (
+        mock.patch.object(database, "bring_up", bring_up),
+        mock.patch.object(database, "stop", stop),
+    ):
+        yield
 
 
 @contextmanager
