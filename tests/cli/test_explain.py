@@ -8,67 +8,36 @@ from pathlib import Path
 import pytest
 
 from tests.cli.invocation import nfslab
+from tests.report.synthetic import Recipe, write_pgbench
 
 Capture = pytest.CaptureFixture[str]
-FILE = """
-[experiment]
-name = "small"
-repetitions = 3
-
-[targets.disk]
-kind = "local"
-path = "{folder}"
-
-[workload]
-kind = "files"
-data = "disk"
-file_size = "256k"
-phases = ["block_write"]
-
-[[axes]]
-name = "sync"
-parameter = "workload.final_sync"
-values = [true, false]
-"""
 
 
-@pytest.fixture
-def results(tmp_path: Path, capsys: Capture) -> Path:
-    (tmp_path / "data").mkdir()
-    file = tmp_path / "small.toml"
-    file.write_text(FILE.format(folder=tmp_path / "data"))
-    assert nfslab(capsys, "run", file, "--results", tmp_path / "results").code == 0
-    (folder,) = (tmp_path / "results").iterdir()
-    return folder
-
-
-def test_its_forms_tell_the_same(results: Path, capsys: Capture) -> None:
+def test_its_forms_tell_the_same(tmp_path: Path, capsys: Capture) -> None:
+    results = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=3, samples=False)).path
     told = json.loads(nfslab(capsys, "explain", results, "--json").out)
     (compared,) = told["comparisons"]
-    assert (compared["base"], compared["new"]) == ({"sync": True}, {"sync": False})
-    parts = {one["part"]: one for one in compared["parts"]}
-    assert parts["final_sync"]["new_ns"] > 0, "closing alone takes time, too"
-    assert parts["final_sync"]["base_ns"] > 0
+    assert compared["base"] == {"placement": "together", "clients": 1}
+    assert compared["new"] == {"placement": "log apart", "clients": 1}
+    whole, parts = compared["whole"], {one["part"]: one for one in compared["parts"]}
+    assert whole["shown"]
+    assert whole["new_ns"] - whole["base_ns"] == pytest.approx(whole["difference_ns"])
+    assert parts["log_sync"]["base_ns"] > parts["log_sync"]["new_ns"] > 0
     for point in told["points"]:
         top = [one["ns"] for one in point["parts"] if "/" not in one["part"]]
         assert sum(top) == pytest.approx(point["mean_ns"])
     for form in ([], ["--markdown"]):
         said = nfslab(capsys, "explain", results, *form)
-        assert said.code == 0
-        # In the table, and in the sentence where a difference is shown.
-        assert said.out.count("sync=False") >= 1 + compared["whole"]["shown"]
+        # In the table, and in the sentence of the difference that is shown.
+        assert (said.code, said.out.count("placement=log apart") >= 2) == (0, True)
 
 
 def test_results_without_operations_are_refused(tmp_path: Path, capsys: Capture) -> None:
-    file = tmp_path / "other.toml"
-    (tmp_path / "data").mkdir()
-    text = FILE.format(folder=tmp_path / "data").partition("[workload]")[0]
-    file.write_text(text + '[workload]\nkind = "command"\nargv = ["true"]\ndata = "disk"\n')
-    assert nfslab(capsys, "run", file, "--results", tmp_path / "results").code == 0
-    (folder,) = (tmp_path / "results").iterdir()
-    assert nfslab(capsys, "explain", folder).code == 1
-    assert nfslab(capsys, "explain", folder, "--json", "--markdown").code == 2
+    failed = Recipe(clients=(1,), repetitions=1, samples=False, failed=((0, 0), (0, 1)))
+    results = write_pgbench(tmp_path, failed).path
+    assert nfslab(capsys, "explain", results).code == 1
+    assert nfslab(capsys, "explain", results, "--json", "--markdown").code == 2
     assert nfslab(capsys, "explain", tmp_path / "nowhere").code == 2
-    assert json.loads(nfslab(capsys, "explain", folder, "--json").out) == {
+    assert json.loads(nfslab(capsys, "explain", results, "--json").out) == {
         "emulated": "", "confirmation": None, "comparisons": [], "points": [],
     }  # fmt: skip

@@ -18,6 +18,7 @@ def paste(command: str) -> None:
     subprocess.run(["sh", "-c", command], check=True)
 
 
+@pytest.mark.system
 def test_a_folder_that_is_missing_is_made(tmp_path: Path) -> None:
     folder = tmp_path / "two words" / "it's here"
     paste(usable_folder(folder).fix)
@@ -25,12 +26,14 @@ def test_a_folder_that_is_missing_is_made(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["two words"]
 
 
+@pytest.mark.system
 def test_a_way_that_is_missing_is_made(tmp_path: Path) -> None:
     folder = tmp_path / "two words"
     paste(reachable_by(folder, os.geteuid()).fix)
     assert reachable_by(folder, os.geteuid()).ok
 
 
+@pytest.mark.system
 def test_a_program_that_cannot_be_executed_can(tmp_path: Path) -> None:
     program = tmp_path / "two words"
     program.write_text("#!/bin/sh\n")

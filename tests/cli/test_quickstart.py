@@ -12,7 +12,7 @@ import pytest
 from nfslab.shipped import experiment_files
 from nfslab.workloads.registry import workload_class
 
-LIMIT_S = 1100
+from tests.cli.invocation import nfslab
 
 
 @pytest.mark.long
@@ -26,7 +26,6 @@ def test_one_repetition_ends_with_a_report(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=LIMIT_S,
         env=os.environ | {"NFSLAB_STATE": str(tmp_path / "state")},
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -65,11 +64,8 @@ def test_one_repetition_ends_with_a_report(tmp_path: Path) -> None:
     assert list((tmp_path / "state" / "journals").glob("*.jsonl")) == []
 
 
-def test_it_runs_the_experiment_of_that_name() -> None:
+def test_it_runs_the_experiment_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
     text = experiment_files()["quickstart"].read_text()
     assert 'kind = "pgbench"' in text
-    done = subprocess.run(
-        [sys.executable, "-m", "nfslab", "quickstart", "--help"], capture_output=True, text=True
-    )
-    assert done.returncode == 0
-    assert "nfslab quickstart" in done.stdout
+    said = nfslab(capsys, "quickstart", "--help")
+    assert (said.code, "nfslab quickstart" in said.out) == (0, True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,9 +20,10 @@ RECIPE = Recipe(
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> ExperimentFolder:
-    return write_pgbench(tmp_path, RECIPE)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> ExperimentFolder:
+    """Nothing of it is changed but a log, and a record in a copy."""
+    return write_pgbench(tmp_path_factory.mktemp("results"), RECIPE)
 
 
 def test_an_experiment(
@@ -85,10 +87,13 @@ def test_a_run_is_found_by_its_beginning(folder: ExperimentFolder, capsys: Captu
     assert f"did you mean {run_id}" in said.err
 
 
-def test_a_damaged_run_says_why(folder: ExperimentFolder, capsys: Capture) -> None:
+def test_a_damaged_run_says_why(
+    folder: ExperimentFolder, tmp_path: Path, capsys: Capture
+) -> None:
     run_id = folder.sealed_runs()[0].run_id
-    (folder.runs_path / run_id / "run.json").write_text("{")
-    said = nfslab(capsys, "show", folder.path, run_id)
+    copy = shutil.copytree(folder.path, tmp_path / "copy")
+    (copy / "runs" / run_id / "run.json").write_text("{")
+    said = nfslab(capsys, "show", copy, run_id)
     assert said.code == 1
     assert "is damaged" in said.err
 

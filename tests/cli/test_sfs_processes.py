@@ -1,0 +1,219 @@
+"""`nfslab sfs`: call by call the same as a capture and the servers' own records have.
+
+By one process, by several (`--generators N`), by several mounts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from nfslab.captures import tool as tools
+from nfslab.context import Services
+from nfslab.machine.resources import Resources
+from nfslab.offered import processes
+from nfslab.targets.nfs import NfsTarget
+
+from tests.cli.invocation import nfslab
+from tests.cli.serving import Served, serving
+from tests.core.wire_capture import MARK, captured, of_the_wire
+from tests.hosts.here import HERE
+
+SHORT = ("--warm-up", "0.1s", "--json")
+WRITE, CREATE, REMOVE, SETATTR = 7, 8, 12, 2
+CHANGES = {SETATTR, WRITE, CREATE, REMOVE}
+NFS = 100003
+Capture = pytest.CaptureFixture[str]
+
+
+@contextmanager
+def exported(server: str, folder: Path) -> Iterator[tuple[str, list[str], int]]:
+    """An export: its source, its options, its port."""
+    parameters: dict[str, Any] = {"server": server, "client": "none", "directory": str(folder)}
+    if server == "embedded":
+        parameters["store"] = "memory"
+    target = NfsTarget("share", NfsTarget.Parameters(**parameters))
+    usable = target.check()
+    if not usable.ok:
+        pytest.skip(f"{server}: {usable.reason}")
+    with Resources("sfs-on-the-wire", state=folder) as resources:
+        place = target.up(resources, HERE)
+        try:
+            services = Services()
+            target.offer(place, services)
+            export, running = services.nfs_exports["share"], target.server_of(place)
+            assert running is not None
+            yield export.source, export.options, running.port()
+        finally:
+            target.down(place)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        pytest.param("embedded", marks=pytest.mark.system),
+        pytest.param("ganesha", marks=pytest.mark.long),
+    ],
+)
+def test_every_call_is_on_the_wire_as_it_was_recorded(
+    server: str, tmp_path: Path, capsys: Capture
+) -> None:
+    calls, wire = tmp_path / "calls.parquet", tmp_path / "wire.pcap"
+    with exported(server, tmp_path) as (source, options, port):
+        load = ["sfs", source, "-o", ",".join(options), "--load", "300", "--files", "100"]
+        load += ["--time", "1s", *SHORT]
+        made = nfslab(capsys, *load, "--prepare-only")
+        assert made.code == 0, made.err
+        with captured(wire, port):
+            said = nfslab(capsys, *load, "--calls", calls)
+    (point,) = json.loads(said.out)["points"]
+    # Whether it was late is the machine's; what was answered is not.
+    assert point["unexpected"] == [], said.err
+    rows = pq.read_table(calls).to_pylist()
+    assert point["calls"] == {"file": str(calls), "rows": len(rows), "lost": 0}
+    recorded = {row["xid"]: row for row in rows}
+    seen = of_the_wire(wire)
+    assert len(recorded) == sum(row["calls"] for row in point["operations"]) > 0
+    assert set(recorded) <= set(seen)
+    for xid, call in recorded.items():
+        there = seen[xid]
+        assert (there["operation"], there["sends"]) == (call["operation"], call["sends"])
+        assert (there["status"] == "NFS3_OK") == (call["status"] == 0), (call, there)
+        assert there["client"] == "127.0.0.1"
+    # All others: mounting, and making sure of the file set before the point.
+    others = {seen[xid]["operation"] for xid in set(seen) - set(recorded) - {MARK}}
+    looking = {"NULL", "MNT", "FSINFO", "MKDIR", "LOOKUP", "READ", "GETATTR", "SETATTR"}
+    assert others <= looking
+    by_operation = {row["operation"]: row["calls"] for row in point["operations"]}
+    counted = Counter(seen[xid]["operation"] for xid in recorded)
+    assert counted == {name: calls for name, calls in by_operation.items() if calls}
+
+
+@pytest.fixture
+def far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hears of the start when it is over takes no part."""
+    monkeypatch.setattr(processes, "START_S", 3.0)
+
+
+def at(served: Served, host: str = "127.0.0.1") -> list[str]:
+    return [f"{host}:/export", "-o", f"port={served.port},mountport={served.port}"]
+
+
+def point_of(capsys: Capture, *arguments: object, time: float = 0.5) -> dict[str, Any]:
+    said = nfslab(capsys, "sfs", *arguments, "--time", f"{time}s", *SHORT)
+    (point,) = json.loads(said.out)["points"]
+    assert point["unexpected"] == [], said.err
+    assert point["little"]["residual_ns"] == 0
+    return dict(point)
+
+
+def calls_of(file: Path, point: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the server did of NFS since the load began; both read the same clock."""
+    rows = pq.read_table(file).to_pylist()
+    begin_ns = point["start_monotonic_ns"]
+    return [row for row in rows if row["program"] == NFS and row["received_ns"] >= begin_ns]
+
+
+@pytest.mark.system
+@pytest.mark.usefixtures("far_ahead")
+def test_each_process_is_a_client_of_each_server_as_these_recorded(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    files = [tmp_path / "one.parquet", tmp_path / "other.parquet"]
+    with serving("--memory", "--records", files[0]) as one:
+        # The same port at another address: -o is of all mounts.
+        elsewhere = ["--bind", "127.0.0.2", "--records", files[1]]
+        with serving("--memory", *elsewhere, port=one.port) as other:
+            load = ["--load", "600", "--files", "200", "--arrivals", "uniform"]
+            load += ["--mix", "laddis", "--generators", "2"]
+            point = point_of(capsys, "127.0.0.1:/export", *at(other, "127.0.0.2"), *load)
+            other.end()
+        one.end()
+    recorded = [calls_of(file, point) for file in files]
+    parts = point["processes"]
+    assert len({one["pid"] for one in parts} | {os.getpid()}) == 3
+    assert [mount["calls"] for mount in point["mounts"]] == [len(calls) for calls in recorded]
+    ours = {row["operation"]: row["calls"] for row in point["operations"] if row["calls"]}
+    assert Counter(row["operation"] for calls in recorded for row in calls) == ours
+    assert sum(one["calls"] for one in parts) == sum(ours.values())
+    assert sum(one["answered"] for one in parts) == point["answered"]
+    assert sum(mount["answered"] for mount in point["mounts"]) == point["answered"]
+    assert {thread["process"] for thread in point["threads"]} == {0, 1}
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("far_ahead")
+def test_closed_processes_are_split_over_the_generators(capsys: Capture) -> None:
+    with serving("--memory", "--threads", "4", "--service-time", "4ms") as served:
+        load = ["--load", "900", "--files", "300", "--mode", "closed", "--generators", "2"]
+        load += ["--clients", "5", "--processes", "4", "--think", "saturated"]
+        # The server may be kept from answering for a part of it.
+        point = point_of(capsys, *at(served), *load, time=3)
+    assert [one["offered_ops_per_s"] for one in point["processes"]] == [450, 450]
+    assert point["plan"]["load"]["clients"] * point["plan"]["load"]["processes"] == 20
+    # No thinking: 20 outstanding all the time, which is Little's law on the whole point: in the
+    # product is what they waited before the window, and not what they will behind it.
+    assert point["outstanding_mean"] == pytest.approx(20, abs=0.5)
+    little = point["little"]
+    edges = (little["before_window_ns"] - little["after_window_ns"]) / 3e9
+    assert little["rate_times_response"] == pytest.approx(20 + edges, abs=0.5)
+    # 4 workers of 4 ms: 1,000 a second at most, a call of each at the window's edges, and what was
+    # answered before the window and noticed in it.
+    assert 0 < point["achieved_ops_per_s"] <= 1000 + (2 * 4 + 20) / 3
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("far_ahead")
+def test_no_two_processes_change_the_same_file(tmp_path: Path, capsys: Capture) -> None:
+    if not tools.available("tshark").ok:
+        pytest.skip(f"{tools.available('tshark').reason}")
+    wire = tmp_path / "wire.pcap"
+    with serving("--memory") as served:
+        load = [*at(served), "--load", "1500", "--files", "200", "--generators", "2"]
+        # One call under way in each: no packet has two, however busy the machine is.
+        load += ["--mode", "closed", "--processes", "2"]
+
+        # What the last point changed is put right before the capture, not in it.
+        assert nfslab(capsys, "sfs", *load, "--prepare-only").code == 0
+        with captured(wire, served.port):
+            point = point_of(capsys, *load, time=2)
+        owners = owners_of(wire, served.port)
+    # Sockets of the point: one a process. What preparing changes (MKDIR) is of no file.
+    assert all(len(sources) == 1 for sources in owners.values())
+    assert len(set.union(*owners.values())) == len(point["processes"]) == 2
+
+
+def owners_of(wire: Path, port: int) -> dict[tuple[str, str], set[str]]:
+    """File handle and name -> the client's ports from which it was changed, as tshark reads it."""
+    fields = ["tcp.srcport", "nfs.procedure_v3", "nfs.fh.hash", "nfs.name"]
+    command = ["tshark", "-r", str(wire), "-d", f"tcp.port=={port},rpc", "-T", "fields"]
+    command += ["-Y", f"tcp.dstport=={port} && rpc.msgtyp==0 && nfs.procedure_v3"]
+    for field in fields:
+        command += ["-e", field]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    owners: dict[tuple[str, str], set[str]] = {}
+    for line in said.splitlines():
+        source, procedures, handles, names = (line + "\t\t\t").split("\t")[:4]
+        # What prepares has several calls in one packet: one row, with commas between.
+        if "," in procedures or int(procedures) not in CHANGES:
+            continue
+        owners.setdefault((handles, names), set()).add(source)
+    return owners
+
+
+@pytest.mark.system
+def test_what_cannot_be(capsys: Capture) -> None:
+    calls = ["127.0.0.1:/x", "--load", "1", "--generators", "2", "--calls", "x.parquet"]
+    said = nfslab(capsys, "sfs", *calls)
+    assert (said.code, "one generator process" in said.err) == (2, True)
+    few = ["127.0.0.1:/x", "--load", "100", "--files", "50", "--outstanding", "2"]
+    said = nfslab(capsys, "sfs", *few, "--generators", "3")
+    assert (said.code, "3 processes" in said.err) == (2, True)
