@@ -124,10 +124,17 @@ def rust_defects(count: int, chance: random.Random) -> list[dict[str, Any]]:
             "language": "rust",
             "file": one["file"],
             "line": one["span"]["start"]["line"],
-            "diff": one["diff"],
+            # The second line of cargo-mutants' diffs says what was changed, and names no file.
+            "diff": "\n".join([f"--- a/{one['file']}", f"+++ b/{one['file']}", *hunks(one)]) + "\n",
         }
         for one in drawn
     ]
+
+
+def hunks(listed: dict[str, Any]) -> list[str]:
+    """Returns the lines of a diff of cargo-mutants below its head."""
+    diff: str = listed["diff"]
+    return diff.splitlines()[2:]
 
 
 def draw(seed: int) -> list[dict[str, Any]]:
