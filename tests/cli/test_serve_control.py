@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,50 +14,41 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from nfslab._core import Server
 from nfslab.machine.agent import Lines
-from nfslab.servers.embedded_control import LINE_BYTES_MAX
+from nfslab.servers import embedded_control
+from nfslab.servers.embedded_control import LINE_BYTES_MAX, Control
 
-from tests.cli.invocation import nfslab
-from tests.cli.serving import PATIENCE_S, command, null
+from tests.cli.serving import command, null
 
 
 class Obeying:
-    """A server that listens."""
+    """A control whose standard input is a pipe of ours, and what it says."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-        self.port: int = self.hear()["port"]
-
-    def hear(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return line
-
-    def say(self, line: object) -> None:
-        assert self.process.stdin is not None
-        text = line if isinstance(line, bytes) else json.dumps(line).encode()
-        self.process.stdin.write(text + b"\n")
-        self.process.stdin.flush()
+    def __init__(self, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        heard, self.write = os.pipe()
+        monkeypatch.setattr(embedded_control, "STDIN", heard)
+        self.said: list[dict[str, Any]] = []
+        self.control = Control(server, self.said.append)
 
     def ask(self, line: object) -> dict[str, Any]:
-        self.say(line)
-        return self.hear()
-
-    def end(self, number: int = signal.SIGTERM) -> dict[str, Any]:
-        self.process.send_signal(number)
-        ended = self.hear()
-        self.process.wait(PATIENCE_S)
-        return ended
+        text = line if isinstance(line, bytes) else json.dumps(line).encode()
+        for at in range(0, len(text) + 1, 4096):
+            os.write(self.write, (text + b"\n")[at : at + 4096])
+            self.control.obey(0)
+        return self.said[-1]
 
 
 @contextmanager
-def obeying(*arguments: object) -> Iterator[Obeying]:
-    asked = command(*arguments, "--port", 0, "--json", "--control")
-    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            yield Obeying(process)
-        finally:
-            process.kill()
+def obeying(server: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Obeying]:
+    made = Obeying(server, monkeypatch)
+    try:
+        yield made
+    finally:
+        made.control.close()
+        with contextlib.suppress(OSError):
+            os.close(made.write)
+        os.close(embedded_control.STDIN)
 
 
 def xids(path: Path) -> list[int]:
@@ -64,37 +56,9 @@ def xids(path: Path) -> list[int]:
     return found
 
 
-def test_recordings_hold_the_calls_between_their_ends(tmp_path: Path) -> None:
-    first, second = tmp_path / "first.parquet", tmp_path / "second.parquet"
-    with obeying("--memory") as server:
-        assert null(server.port, 1) == 0
-        before_ns = time.monotonic_ns()
-        began = server.ask({"do": "record", "file": str(first)})
-        assert (began["event"], began["file"]) == ("recording", str(first))
-        assert before_ns <= began["at_ns"] <= time.monotonic_ns()
-        for xid in range(10, 40):
-            assert null(server.port, xid) == 0
-        assert not first.exists(), "it gets its name when it is whole"
-        ended = server.ask({"do": "end_recording"})
-        assert [ended[n] for n in ("event", "rows", "lost", "left_out")] == ["recorded", 30, 0, 0]
-        assert 0 < ended["cpu_s"] < PATIENCE_S
-        assert null(server.port, 2) == 0
-        server.ask({"do": "record", "file": str(second), "rows_max": 4})
-        for xid in range(50, 60):
-            assert null(server.port, xid) == 0
-        ended = server.ask({"do": "end_recording"})
-        assert (ended["rows"], ended["left_out"]) == (4, 6)
-        assert "records" not in server.end()
-    assert server.process.returncode == 0
-    assert (xids(first), xids(second)) == (list(range(10, 40)), list(range(50, 54)))
-    assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, second.name]
-    instants = pq.read_table(first)["received_ns"].to_pylist()
-    assert began["at_ns"] <= min(instants)
-    stated = json.loads(pq.read_table(first).schema.metadata[b"nfslab.server"])
-    assert stated["store"] == "memory"
-
-
-def test_what_is_wrong_is_said_and_it_goes_on_serving(tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_and_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = {"do": "record", "file": str(tmp_path / "calls.parquet")}
     wrong: list[tuple[object, str]] = [
         (b"hello", "no JSON"),
@@ -115,68 +79,85 @@ def test_what_is_wrong_is_said_and_it_goes_on_serving(tmp_path: Path) -> None:
         (b"x" * (LINE_BYTES_MAX + 1), "more than"),
         (b"x" * (5 * LINE_BYTES_MAX), "more than"),
     ]
-    with obeying("--null") as server:
-        for line, words in wrong:
-            told = server.ask(line)
-            assert told["event"] == "error", line
+    with obeying(None, monkeypatch) as asked:
+        for number, (line, words) in enumerate(wrong, 1):
+            told = asked.ask(line)
+            assert (len(asked.said), told["event"]) == (number, "error"), line
             assert words in f"{told['what']} {told['why']}", told
             assert told["fix"]
-        server.say(b"\n  ")
-        assert server.ask(good)["event"] == "recording"
-        assert "already" in server.ask(good)["what"]
-        assert null(server.port, 5) == 0
-        assert server.ask({"do": "end_recording"})["rows"] == 1
-        server.end()
-    assert server.process.returncode == 0
+        asked.ask(b"\n  ")
+        assert len(asked.said) == len(wrong), "an empty line asks for nothing"
+        os.close(asked.write)
+        asked.control.obey(0)
+        asked.control.obey(0)  # the end of input ends nothing
 
 
-def test_the_end_of_input_ends_nothing_and_a_signal_ends_it_with_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "calls.parquet"
-    with obeying("--memory") as server:
-        server.ask({"do": "record", "file": str(path)})
-        assert server.process.stdin is not None
-        server.process.stdin.close()
-        for xid in range(20):
+@pytest.mark.system
+def test_recordings_hold_the_calls_between_their_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first.parquet", tmp_path / "second.parquet"
+    with (
+        Server(json.dumps({"store": "memory"})) as server,
+        obeying(server, monkeypatch) as asked,
+    ):
+        assert null(server.port, 1) == 0
+        began = asked.ask({"do": "record", "file": str(first)})
+        assert (began["event"], began["file"]) == ("recording", str(first))
+        assert "already" in asked.ask({"do": "record", "file": str(first)})["what"]
+        for xid in range(10, 40):
             assert null(server.port, xid) == 0
-        ended = server.end(signal.SIGINT)
-    assert server.process.returncode == 130
-    assert ended["records"] == {"file": str(path), "rows": 20}
-    assert xids(path) == list(range(20))
+        assert not first.exists(), "it gets its name when it is whole"
+        ended = asked.ask({"do": "end_recording"})
+        assert [ended[n] for n in ("event", "rows", "lost", "left_out")] == ["recorded", 30, 0, 0]
+        assert began["at_ns"] <= ended["at_ns"]
+        assert ended["cpu_s"] > 0
+        assert null(server.port, 2) == 0
+        asked.ask({"do": "record", "file": str(second), "rows_max": 4})
+        for xid in range(50, 60):
+            assert null(server.port, xid) == 0
+        ended = asked.ask({"do": "end_recording"})
+        assert (ended["rows"], ended["left_out"]) == (4, 6)
+        # A file that cannot be written is told when it is ended, and the next one is.
+        if Path("/dev/full").exists():
+            third = tmp_path / "third.parquet"
+            asked.ask({"do": "record", "file": str(third)})
+            (temporary,) = set(tmp_path.iterdir()) - {first, second}
+            temporary.unlink()
+            temporary.symlink_to("/dev/full")
+            assert null(server.port, 3) == 0
+            assert asked.ask({"do": "end_recording"})["event"] == "error"
+            assert asked.ask({"do": "record", "file": str(third)})["event"] == "recording"
+            assert asked.ask({"do": "end_recording"})["rows"] == 0
+    assert (xids(first), xids(second)) == (list(range(10, 40)), list(range(50, 54)))
+    assert began["at_ns"] <= min(pq.read_table(first)["received_ns"].to_pylist())
+    stated = json.loads(pq.read_table(first).schema.metadata[b"nfslab.server"])
+    assert stated["store"] == "memory"
 
 
-def test_records_asked_for_at_the_start_can_be_ended(tmp_path: Path) -> None:
-    path = tmp_path / "all.parquet"
-    with obeying("--memory", "--records", path) as server:
-        assert null(server.port, 3) == 0
-        assert "already" in server.ask({"do": "record", "file": str(path)})["what"]
-        assert server.ask({"do": "end_recording"})["rows"] == 1
-        assert "records" not in server.end()
-    assert xids(path) == [3]
-
-
-def test_a_file_that_cannot_be_written_is_told_when_it_is_ended(tmp_path: Path) -> None:
-    full = Path("/dev/full")
-    if not full.exists():
-        pytest.skip("there is no /dev/full")
-    path = tmp_path / "calls.parquet"
-    with obeying("--memory") as server:
-        server.ask({"do": "record", "file": str(path)})
-        (temporary,) = tmp_path.iterdir()
-        temporary.unlink()
-        temporary.symlink_to(full)
-        assert null(server.port, 3) == 0
-        told = server.ask({"do": "end_recording"})
-        assert told["event"] == "error"
-        assert "cannot write" in told["what"]
-        assert null(server.port, 4) == 0
-        assert server.ask({"do": "record", "file": str(path)})["event"] == "recording"
-        server.end()
-    assert xids(path) == []
-
-
-def test_control_needs_json(capsys: pytest.CaptureFixture[str]) -> None:
-    said = nfslab(capsys, "serve", "--memory", "--port", 0, "--control")
-    assert (said.code, "--json" in said.err) == (2, True)
+@pytest.mark.system
+def test_a_process_obeys_and_a_signal_ends_it_with_its_file(tmp_path: Path) -> None:
+    path, other = tmp_path / "calls.parquet", tmp_path / "other.parquet"
+    asked = command("--memory", "--records", path, "--port", 0, "--json", "--control")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(asked, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        port = json.loads(process.stdout.readline())["port"]
+        assert null(port, 3) == 0
+        # Records that were asked for at the start can be ended, and others begun.
+        lines = [{"do": "end_recording"}, {"do": "record", "file": str(other)}]
+        process.stdin.writelines(json.dumps(line) + "\n" for line in lines)
+        process.stdin.close()
+        said = [json.loads(process.stdout.readline()) for _ in lines]
+        assert [one["event"] for one in said] == ["recorded", "recording"]
+        for xid in range(20):
+            assert null(port, xid) == 0
+        process.send_signal(signal.SIGINT)
+        ended = json.loads(process.stdout.readline())
+    assert process.returncode == 130
+    assert ended["records"] == {"file": str(other), "rows": 20}
+    assert (xids(path), xids(other)) == ([3], list(range(20)))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -1,12 +1,11 @@
-"""`nfslab serve DIR` keeps the key of its handles where its user alone may read it."""
+"""The key of a served folder's handles: where its user alone may read it, and for how long."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,14 +14,7 @@ from nfslab._core import CoreError, Server
 if TYPE_CHECKING:
     from pathlib import Path
 
-LIMIT_S = 120
-
-
-@pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "state"
-    monkeypatch.setenv("NFSLAB_STATE", str(folder))
-    return folder
+pytestmark = pytest.mark.system
 
 
 @pytest.fixture
@@ -32,81 +24,41 @@ def export(tmp_path: Path) -> Path:
     return folder
 
 
-def serve(folder: Path) -> subprocess.Popen[str]:
-    argv = [sys.executable, "-m", "nfslab", "serve", str(folder), "--port", "0", "--json"]
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def key_of(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
-    """What it says of its key when it is ready, and on standard error until its end."""
-    assert process.stdout is not None
-    ready = json.loads(process.stdout.readline())
-    process.terminate()
-    _, told = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 0, told
-    key: dict[str, Any] = ready["handle_key"]
-    return key, told
-
-
-def only_key(state: Path) -> Path:
-    (key,) = (state / "handle-keys").glob("*.key")
-    return key
-
-
-def test_the_key_is_its_users_alone_and_outlives_the_server(state: Path, export: Path) -> None:
-    first, told = key_of(serve(export))
-    path = only_key(state)
-    assert (first["origin"], first["file"], told) == ("made", str(path), "")
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    key = path.read_bytes()
-    assert len(key) == 16
-    # The same folder by another way of writing it.
-    link = export.parent / "link"
-    link.symlink_to(export)
-    again, told = key_of(serve(link))
-    assert (again["origin"], told) == ("kept", "")
-    assert only_key(state).read_bytes() == key
-    assert sorted(os.listdir(path.parent)) == sorted([path.name, "lock"])
-
-
-def test_each_folder_has_a_key_of_its_own(state: Path, tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-        assert key_of(serve(tmp_path / name))[0]["origin"] == "made"
-    one, other = (state / "handle-keys").glob("*.key")
-    assert one.read_bytes() != other.read_bytes()
-
-
-def test_servers_that_start_at_once_have_one_key(state: Path, export: Path) -> None:
-    servers = [serve(export) for _ in range(4)]
-    origins = sorted(key_of(server)[0]["origin"] for server in servers)
-    assert origins == ["kept", "kept", "kept", "made"]
-
-
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o666])
-def test_a_key_that_others_could_read_is_made_anew(state: Path, export: Path, mode: int) -> None:
-    key_of(serve(export))
-    path = only_key(state)
-    key = path.read_bytes()
-    path.chmod(mode)
-    anew, told = key_of(serve(export))
-    assert anew["origin"] == "made anew"
-    assert f"{mode:04o}" in anew["why"]
-    # One sentence, which names the file.
-    assert told.count("\n") == 1
-    assert str(path) in told
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert path.read_bytes() != key
-    assert key_of(serve(export))[0]["origin"] == "kept"
-
-
 def asked(export: Path, key_file: Path) -> dict[str, Any]:
     with Server(
         json.dumps({"store": "directory", "path": str(export), "key_file": str(key_file)})
     ) as server:
         key: dict[str, Any] = server.model()["handle_key"]
         return key
+
+
+def test_the_key_is_its_users_alone_and_outlives_the_server(tmp_path: Path, export: Path) -> None:
+    path = tmp_path / "keys" / "k"
+    first = asked(export, path)
+    assert (first["origin"], first["file"]) == ("made", str(path))
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    key = path.read_bytes()
+    assert len(key) == 16
+    assert asked(export, path)["origin"] == "kept"
+    assert path.read_bytes() == key
+    assert sorted(os.listdir(path.parent)) == ["k", "lock"]
+    assert asked(export, path.with_name("other"))["origin"] == "made"
+    assert path.with_name("other").read_bytes() != key
+    for mode in (0o640, 0o604, 0o620, 0o666):
+        path.chmod(mode)
+        anew = asked(export, path)
+        assert (anew["origin"], f"{mode:04o}" in anew["why"]) == ("made anew", True)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.read_bytes() != key, "others could read it"
+    assert asked(export, path)["origin"] == "kept"
+
+
+def test_servers_that_start_at_once_have_one_key(tmp_path: Path, export: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = [pool.submit(asked, export, tmp_path / "k") for _ in range(4)]
+    origins = sorted(one.result()["origin"] for one in found)
+    assert origins == ["kept", "kept", "kept", "made"]
 
 
 def test_what_is_no_key_is_made_anew(tmp_path: Path, export: Path) -> None:
