@@ -10,92 +10,49 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.errors import NfslabError, RunFailed
+from nfslab.errors import RunFailed
+from nfslab.experiment.reading import read_experiment
 from nfslab.machine.availability import Availability
 from nfslab.machine.processes import find_ours
 from nfslab.results.records import CheckRecord, Metric
+from nfslab.shipped import template_files
 from nfslab.workloads.base import Workload
 from nfslab.workloads.registry import WORKLOADS, workload_class
 from pydantic import ValidationError
 
 from tests.workloads.run_context import Run, run_of
 
-SMALL: dict[str, dict[str, Any]] = {
-    "pgbench": {"data": "disk", "transactions": 10},
-    "tpcb": {"data": "disk", "engine": "sqlite", "duration": 1},
-    "tpcc": {"data": "disk", "terminals": 2, "duration": 1},
-    "tpcc/mariadb": {"data": "disk", "engine": "mariadb", "terminals": 2, "duration": 1},
-    "sql": {"data": "disk", "query": "clustered_range", "size": "1M"},
-    "files": {"data": "disk", "file_size": "256k", "seeks": 20, "phases": "block_write,seeks"},
-    "sfs": {"data": "disk", "load": 200, "files": 600, "warm_up": "0s", "duration": "1.5s"},
-    "web": {
-        "data": "disk",
-        "load": "closed",
-        "connections": 4,
-        "directories": 1,
-        "warm_up": "0.1s",
-        "duration": "1.5s",
-    },
-    "storage": {"data": "disk", "work": "files"},
-    "command": {
-        "data": "disk",
-        "argv": ["sh", "-c", 'echo speed 42 >&1; echo x > "$1/made"', "sh", "{data}"],
-        "metrics": [{"name": "speed", "pattern": "^speed (\\d+)", "unit": "1/s"}],
-    },
-}
-"""The least parameters of a run of each workload; what is counted in a window has one longer than
-a busy machine takes its processors away."""
-
-LONG: dict[str, dict[str, Any]] = {
-    "pgbench": {"data": "disk", "duration": 3600},
-    "tpcb": {"data": "disk", "engine": "sqlite", "duration": 3600},
-    "tpcc": {"data": "disk", "duration": 3600},
-    "tpcc/mariadb": {"data": "disk", "engine": "mariadb", "duration": 3600},
-    "sql": {
-        "data": "disk",
-        "query": "full_scan",
-        "size": "1M",
-        "cache": "warm",
-        "executions": 1_000_000,
-    },
-    "files": {"data": "disk", "file_size": "1M", "seeks": 1_000_000_000, "phases": "seeks"},
-    "sfs": {"data": "disk", "load": 200, "files": 60, "duration": "3600s"},
-    "web": {
-        "data": "disk",
-        "load": "closed",
-        "connections": 4,
-        "directories": 1,
-        "duration": "3600s",
-    },
-    "storage": {"data": "disk", "work": "commit", "seconds": 3600},
-    "command": {"data": "disk", "argv": ["sleep", "3600"]},
-}
-"""A run that has to be ended."""
-
+LEAST: dict[str, Any] = {
+    "duration": "1s", "seconds": "1s", "warm_up": "0s", "scale": 1, "warehouses": 1, "clients": 1,
+    "terminals": 2, "threads": 1, "size": "1M", "file_size": "1M", "random_operations": 20,
+    "connections": 4, "directories": 1, "files": 60, "load": 200, "bytes_per_op": None,
+}  # fmt: skip
+"""By parameters' names: what makes the run of a template as small as can be."""
 every_workload = pytest.mark.parametrize("kind", list(WORKLOADS))
-every_way = pytest.mark.parametrize("kind", [*WORKLOADS, "tpcc/mariadb"])
-"""KIND/WAY: one that another class does, by its parameters."""
 every_run = pytest.mark.parametrize(
     "kind",
-    [
-        pytest.param(kind, marks=pytest.mark.long) if kind.startswith("tpcc") else kind
-        for kind in [*WORKLOADS, "tpcc/mariadb"]
-    ],
+    # Its tables have 100 MB; `tests/workloads/test_tpcc.py` runs it.
+    [pytest.param(kind, marks=pytest.mark.long) if kind == "tpcc" else kind for kind in WORKLOADS],
 )
-"""The same of what runs: `tpcc` loads tables of 100 MB, and goes pgbench's and sysbench's way."""
 
 
-def make(kind: str, parameters: dict[str, dict[str, Any]] = SMALL) -> Workload:
-    cls = workload_class(kind.partition("/")[0])
-    return cls(cls.Parameters(**parameters[kind]))
+def parameters_of(kind: str) -> dict[str, Any]:
+    """Those of the template's first point, made small; each target is a place of its own."""
+    cls = workload_class(kind)
+    point = read_experiment(template_files()[kind]).points[0]
+    given: dict[str, Any] = dict(point.setup.resolved()["workload"])
+    del given["kind"]
+    fields = cls.Parameters.model_fields
+    for name, value in LEAST.items():
+        # One that is a word in this workload (a load of the web's) stays.
+        if name in fields and not (isinstance(value, int) and isinstance(given.get(name), str)):
+            given[name] = value
+    return {name: value for name, value in given.items() if value is not None}
 
 
-def usable(kind: str) -> Workload:
-    work = make(kind)
-    answer = work.check()
-    if not answer.ok:
-        pytest.skip(f"{kind}: {answer.reason}")
-    return work
+def make(kind: str) -> Workload:
+    cls = workload_class(kind)
+    return cls(cls.Parameters(**parameters_of(kind)))
 
 
 def name() -> str:
@@ -117,25 +74,22 @@ def test_the_class_says_what_it_is(kind: str) -> None:
     assert "\n" not in cls.summary
     assert cls.roles
     assert set(cls.roles) <= set(cls.Parameters.model_fields)
-    answer = cls.available()
-    assert isinstance(answer, Availability)
-    assert answer.ok or answer.reason
 
 
 @every_workload
 def test_parameters_are_strict_and_come_back_from_json(kind: str) -> None:
     """The resolved parameters go into the record, and have to mean the same when read."""
-    cls = workload_class(kind)
-    parameters = cls.Parameters(**SMALL[kind])
+    cls, given = workload_class(kind), parameters_of(kind)
+    parameters = cls.Parameters(**given)
     dumped = json.loads(json.dumps(parameters.model_dump(mode="json")))
     assert cls.Parameters(**dumped) == parameters
     with pytest.raises(ValidationError):
-        cls.Parameters(**SMALL[kind], no_such_parameter=1)
+        cls.Parameters(**given, no_such_parameter=1)
     with pytest.raises(ValidationError):
-        cls.Parameters(**{k: v for k, v in SMALL[kind].items() if k != "data"})
+        cls.Parameters(**{k: v for k, v in given.items() if k != "data"})
 
 
-@every_way
+@every_workload
 def test_estimates_are_numbers_one_can_plan_with(kind: str) -> None:
     work = make(kind)
     assert 0 < work.estimate_s() < 3600
@@ -144,7 +98,7 @@ def test_estimates_are_numbers_one_can_plan_with(kind: str) -> None:
     assert all(isinstance(size, int) and size >= 0 for size in needed.values())
 
 
-@every_way
+@every_workload
 def test_finish_is_harmless_when_nothing_was_started(kind: str, scratch: Path) -> None:
     work = make(kind)
     with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
@@ -158,7 +112,7 @@ def one_run(work: Workload, run: Run) -> dict[str, Metric]:
     checks = outcome.checks + work.verify(run.context, outcome)
     work.finish(run.context)
     assert all(isinstance(check, CheckRecord) for check in checks)
-    # That a generator was late is right to say of a busy machine (judged in tests/offered).
+    # That a generator was late is right to say (judged in tests/offered).
     broken = {check.name for check in checks if check.verdict == "violation"}
     assert broken <= {"offered_load"}, checks
     for title, table in outcome.samples.items():
@@ -170,9 +124,25 @@ def one_run(work: Workload, run: Run) -> dict[str, Metric]:
     return outcome.metrics
 
 
+@pytest.mark.system
 @every_run
-def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> None:
-    work = usable(kind)
+def test_a_run_whose_time_is_over_leaves_nothing_and_the_next_yields_metrics(
+    kind: str, scratch: Path
+) -> None:
+    """One object runs twice: the first time nobody waits for it to be done."""
+    work = make(kind)
+    for answer in (type(work).available(), work.check()):
+        assert isinstance(answer, Availability)
+        if not answer.ok:
+            pytest.skip(f"{kind}: {answer.reason}")
+    with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
+        work.prepare(run.context)
+        limit, run.deadline = run.deadline, 0.0
+        with pytest.raises(RunFailed):
+            work.measure(run.context)
+        run.deadline = limit
+        work.finish(run.context)
+        assert find_ours(run.context.resources.token) == []
     with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
         metrics = one_run(work, run)
         timed = run.context.timed
@@ -185,32 +155,4 @@ def test_a_run_yields_metrics_and_leaves_nothing(kind: str, scratch: Path) -> No
         assert math.isfinite(metric.value), title
         assert metric.unit, title
         assert metric.better in ("higher", "lower", None)
-    primary = next(metric for metric in metrics.values() if metric.primary)
-    assert primary.value > 0
-
-
-@every_run
-def test_one_workload_object_may_run_twice(kind: str, scratch: Path) -> None:
-    work = usable(kind)
-    for _ in range(2):
-        with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
-            one_run(work, run)
-
-
-@every_run
-def test_a_run_whose_time_is_over_ends_at_once_and_leaves_nothing(kind: str, scratch: Path) -> None:
-    """Far behind the end of its time the work would be done; nobody waits for it (pytest's own
-    limit is the deadline)."""
-    import time
-
-    usable(kind)
-    work = make(kind, LONG)
-    with run_of(work, scratch, name=name(), places=places(work, scratch)) as run:
-        work.prepare(run.context)
-        run.deadline = time.monotonic() + 0.5
-        with pytest.raises(NfslabError) as caught:
-            work.measure(run.context)
-        assert isinstance(caught.value, RunFailed)
-        run.deadline = time.monotonic() + 600
-        work.finish(run.context)
-        assert find_ours(run.context.resources.token) == []
+    assert next(metric for metric in metrics.values() if metric.primary).value > 0
