@@ -52,7 +52,7 @@ def exchange(transport: str, address: str = LOOPBACK) -> Iterator[int]:
         if not stream:
             with socket.socket(socket.AF_INET, kind) as last:
                 last.sendto(b"end", server.getsockname())
-        thread.join(120)
+        thread.join()
 
 
 def converse(port: int, transport: str, calls: int = CALLS, address: str = LOOPBACK) -> None:

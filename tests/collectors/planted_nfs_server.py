@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from nfslab import clock
 from nfslab.errors import RunFailed
 
 
@@ -43,7 +43,7 @@ class Recording:
         if self._fails == "record":
             raise RunFailed("it does not record", why="planted")
         self.asked.append((file, rows_max))
-        return time.monotonic_ns()
+        return clock.monotonic_ns()
 
     def rows(self) -> list[dict[str, Any]]:
         return self._rows
@@ -66,7 +66,7 @@ class Answering(Recording):
         super().__init__([])
 
     def rows(self) -> list[dict[str, Any]]:
-        now_ns = time.monotonic_ns()
+        now_ns = clock.monotonic_ns()
         return [
             {"at": [now_ns + k, now_ns + k + 10, now_ns + k + 30, now_ns + k + 60], "xid": k}
             for k in range(3)

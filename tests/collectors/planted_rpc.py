@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pyarrow as pa
+from nfslab import clock
 from nfslab.evidence.rpc import collector as rpc
 
 SECOND = 10**9
@@ -54,7 +54,7 @@ class Planted:
         trips = [1000 * 10**6, 1100 * 10**6, 1200 * 10**6, 1200 * 10**6]
         operations = {
             "at_ns": columns["at_ns"],
-            "operation": pa.array(["READ"] * len(rows)).dictionary_encode(),
+            "operation": pa.array(["READ"] * len(rows), pa.string()).dictionary_encode(),
             "calls": columns["answered"],
             "round_trip_sum_ns": pa.array([trips[n] for n in rows], pa.uint64()),
         }
@@ -72,7 +72,7 @@ class Live(Planted):
     """A client that answers one call a millisecond, now."""
 
     def samples(self) -> dict[str, pa.Table]:
-        now_ns = time.monotonic_ns()
+        now_ns = clock.monotonic_ns()
         at = pa.array([now_ns - 10**6, now_ns], pa.uint64())
         totals = pa.array([at_ns.as_py() // 10**6 for at_ns in at], pa.uint64())
         columns = {"at_ns": at} | dict.fromkeys((*rpc.GAUGES, *rpc.RATES), totals)

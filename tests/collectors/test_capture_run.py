@@ -18,7 +18,7 @@ from tests.report.browser import browser, figures, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = 250
-RUNS = 2
+RUNS = 1
 
 
 def need() -> None:
@@ -27,7 +27,7 @@ def need() -> None:
         pytest.skip(f"{answer.reason}: {answer.fix}")
 
 
-def experiment(folder: Path, calls: int, transport: str, listened_to: str | None = None) -> Path:
+def experiment(folder: Path, calls: int, transport: str) -> Path:
     """A command that exchanges calls at an address of its own."""
     rng = random.Random(os.getpid())
     address = f"127.{rng.randint(1, 250)}.{rng.randint(1, 250)}.{rng.randint(1, 250)}"
@@ -59,7 +59,7 @@ better = "higher"
 [collectors.capture]
 required = true
 interface = "lo"
-filter = "host {listened_to or address}"
+filter = "host {address}"
 """
     )
     return path
@@ -74,6 +74,7 @@ def made(file: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, list[Pat
     return folder, sorted((folder / "runs").iterdir())
 
 
+@pytest.mark.system
 def test_the_calls_of_every_run_are_in_its_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,11 +90,10 @@ def test_the_calls_of_every_run_are_in_its_report(
         assert re.search(rf"^NFSv3 GETATTR +{CALLS} ", text, flags=re.MULTILINE)
     assert nfslab(capsys, "report", folder).code == 0
     page = (folder / "report.html").read_text()
-    for run in runs:
-        assert f"({run.name})</summary>" in page
     assert page.count(f"{CALLS} calls in ") == RUNS
 
 
+@pytest.mark.long
 def test_the_report_s_captures_are_drawn_without_an_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,17 +105,3 @@ def test_the_report_s_captures_are_drawn_without_an_error(
         for run in runs:
             assert shown[f"capture-{run.name}-calls"]["drawn"]
             assert shown[f"capture-{run.name}-rpcstat"]["drawn"]
-
-
-def test_a_run_without_nfs_says_so_in_its_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    need()
-    # The filter looks where nothing is.
-    folder, runs = made(experiment(tmp_path, 5, "udp", listened_to="127.251.251.251"), capsys)
-    said = "No NFS call was captured: no packet passed the filter."
-    assert said in nfslab(capsys, "show", folder, runs[0].name).out
-    assert nfslab(capsys, "report", folder).code == 0
-    assert said in (folder / "report.html").read_text()
-    with browser() as chromium, opened(chromium, folder / "report.html"):
-        pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from nfslab import clock
 from nfslab.databases.postgres import clients
 from nfslab.databases.postgres.installation import find_installation
 from nfslab.errors import RunFailed, Unavailable
@@ -28,15 +28,15 @@ from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from tests.collectors.watched_nfs import LOG_NAME, Watched, plain, sent_before, watched
 from tests.disk import DISK
 from tests.machine import needs
+from tests.waiting import until
 from tests.workloads.run_context import run_of, scratch_folder
 
 MS = 1_000_000
 PAGE = 8192
-SYNCS = 242
-FAST = 57
-RATE_BYTES_PER_S = 1 << 19
-"""Of the modelled disk: a page takes 16 ms."""
-PATIENCE_S = 120
+SYNCS = 64
+FAST = 15
+RATE_BYTES_PER_S = 1 << 20
+"""Of the modelled disk: a page takes 8 ms."""
 LOG = f"""
 import os, sys
 file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
@@ -71,6 +71,7 @@ def counting_postgres() -> str:
     pytest.skip("no PostgreSQL 14 to 17, whose pg_stat_wal has its syncs")
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("way", [pytest.param("ebpf", marks=needs.ebpf), "shim"])
 def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its(way: Way) -> None:
     if way == "shim" and (missing := shim_missing()):
@@ -98,12 +99,12 @@ def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its(way: Way) -> 
             marks: list[Any] = []
 
             def mark() -> None:
-                marks.append((_wal(connection), time.monotonic_ns()))
+                marks.append((_wal(connection), clock.monotonic_ns()))
 
             run.context.timed.at_start(mark)
             work.measure(run.context)
             _settled(connection, service.client_name)
-            ended, end_ns = _wal(connection), time.monotonic_ns()
+            ended, end_ns = _wal(connection), clock.monotonic_ns()
             of_server = _of_server(connection)
         evidence = collector.stop()
     (began, begin_ns) = marks[0]
@@ -132,6 +133,7 @@ def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its(way: Way) -> 
     assert evidence.summary["way"] == way
 
 
+@pytest.mark.system
 def test_a_server_that_starts_is_watched_where_ebpf_is_missing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_server_that_starts_is_watched_where_ebpf_is_missing(
             assert run.context.services.server_watcher is None
 
 
+@pytest.mark.system
 def test_a_library_that_nobody_loaded_has_seen_nothing(tmp_path: Path) -> None:
     """A launch of a static program, which preloads nothing."""
     if missing := shim_missing():
@@ -184,15 +187,14 @@ def _of_server(connection: psycopg.Connection[Any]) -> list[int]:
 
 
 def _settled(connection: psycopg.Connection[Any], name: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
-    while connection.execute(query, (name,)).fetchone() != (0,):
-        assert time.monotonic() < deadline
+    until(lambda: connection.execute(query, (name,)).fetchone() == (0,))
 
 
+@pytest.mark.system
 @needs.ebpf
 def test_a_memory_that_fills_in_the_servers_model_is_waited_for(tmp_path: Path) -> None:
-    """The curve of July 2001, planted: an NVRAM of 57 pages before a disk of 16 ms a page. Where
+    """The curve of July 2001, planted: an NVRAM of 15 pages before a disk of 8 ms a page. Where
     its step is, is asked of planted series (tests/cli/test_syscalls.py)."""
     planted_disk = f"seek=0ms,rate={RATE_BYTES_PER_S}"
     target = {"store": "memory", "nvram": FAST * PAGE, "disk": planted_disk}
@@ -204,7 +206,7 @@ def test_a_memory_that_fills_in_the_servers_model_is_waited_for(tmp_path: Path) 
     within = ~sent_before(seen, series)
     assert (series.latency_ns >= np.array(took_ns))[within].all(), "in each sync lies its WRITE"
     assert within.sum() > SYNCS / 2
-    # When the last one is in the memory, all but these 57 have been on the disk.
+    # When the last one is in the memory, all but these 15 have been on the disk.
     page_ns = PAGE * 10**9 // RATE_BYTES_PER_S
     ended_ns = series.start_ns[-1] + series.latency_ns[-1]
     assert ended_ns - series.start_ns[0] >= (SYNCS - FAST - 1) * page_ns
@@ -234,6 +236,7 @@ def _in_syncs(spans: list[tuple[int, int]], starts: list[int]) -> float:
     return sum(max(0, end - max(begin, start)) for (begin, end), start in every) / len(starts)
 
 
+@pytest.mark.system
 def test_without_the_required_evidence_the_run_fails(tmp_path: Path) -> None:
     work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with run_of(work, tmp_path) as run:
@@ -245,19 +248,10 @@ def test_without_the_required_evidence_the_run_fails(tmp_path: Path) -> None:
             collector.stop()
 
 
-def test_only_one_of_both_watches(tmp_path: Path) -> None:
-    work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
-    with run_of(work, tmp_path) as run:
-        run.context.services.syscalls_by = "syscalls"
-        answer = FsyncCollector(FsyncParameters()).applies(run.context)
-        assert not answer.ok
-        assert "syscalls" in answer.reason
-
-
+@pytest.mark.system
 def test_the_last_way_reads_what_the_server_says_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "GONE_LIMIT_S", PATIENCE_S)
     parameters = {"data": "disk", "transactions": 50, "clients": 2, "postgres": counting_postgres()}
     work = PgbenchWorkload(PgbenchParameters.model_validate(parameters))
     if not work.check().ok:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab import clock
 from nfslab.evidence.collector import CollectorParameters
 from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.nfs_server.breakdown import ALL, PARTS, take_apart
@@ -70,7 +70,7 @@ def recorded(tmp_path: Path, **parameters: object) -> Iterator[Recorded]:
             servers = NfsServerCollector(CollectorParameters())
             clients.start(run.context)
             servers.start(run.context)
-            run.context.timed.start_ns = time.monotonic_ns()
+            run.context.timed.start_ns = clock.monotonic_ns()
             yield Recorded(run, target, place, clients, servers)
             target.down(place)
 
@@ -164,12 +164,7 @@ PLANTED_MS = 20
 PLANTED_NS = PLANTED_MS * MS
 
 
-def test_a_slow_procedure_is_service_of_that_procedure(tmp_path: Path) -> None:
-    calls = watched(reading, tmp_path, service_time=[f"READ={PLANTED_MS}ms"])
-    assert calls.least("READ", "service") >= PLANTED_NS
-    assert calls.least("GETATTR", "service") < PLANTED_NS, "that was not slowed"
-
-
+@pytest.mark.long
 def test_a_delay_is_sending(tmp_path: Path) -> None:
     calls = watched(partial(asking, times=10), tmp_path, delay=f"{PLANTED_MS}ms")
     assert min(calls.each(ALL, "service", "sending")) >= PLANTED_NS
@@ -177,6 +172,7 @@ def test_a_delay_is_sending(tmp_path: Path) -> None:
         assert part == "sending" or calls.least(ALL, part) < PLANTED_NS, part
 
 
+@pytest.mark.long
 def test_too_few_workers_are_waiting_and_enough_are_not(tmp_path: Path) -> None:
     for threads in (1, 2 * FILES):
         asked = {"service_time": [f"{PLANTED_MS}ms"], "threads": threads}
@@ -193,6 +189,7 @@ def test_too_few_workers_are_waiting_and_enough_are_not(tmp_path: Path) -> None:
             assert calls.least(ALL, "waiting") < PLANTED_NS
 
 
+@pytest.mark.long
 def test_a_narrow_wire_is_the_way_there_of_writes_and_sending_of_reads(tmp_path: Path) -> None:
     def writing(folder: Path) -> None:
         with (folder / "file0").open("r+b", buffering=0) as file:
@@ -208,32 +205,6 @@ def test_a_narrow_wire_is_the_way_there_of_writes_and_sending_of_reads(tmp_path:
     calls = watched(reading, tmp_path / "reading", bandwidth="1024k")
     assert min(calls.each("READ", "service", "sending")) >= least_ns
     assert calls.least("READ", "way there") < least_ns
-
-
-def test_with_nothing_planted_it_is_client_and_wire(tmp_path: Path) -> None:
-    """Of each part the least: nothing else the machine did is in it."""
-    calls = watched(asking, tmp_path)
-    outside = ("client queue", "way there", "way back")
-    least_ns = {part: calls.least(ALL, part) for part in PARTS}
-    assert sum(least_ns[part] for part in outside) > sum(least_ns.values()) / 2, least_ns
-
-
-def test_a_server_killed_while_it_records_is_said_and_the_clients_record_kept(
-    tmp_path: Path,
-) -> None:
-    # No reply is late within a minute; a killed server's connections end at once.
-    with recorded(tmp_path, hard=False, timeo=600, retrans=0) as one:
-        asking(one.place.path)
-        server = one.target.server_of(one.place)
-        assert server is not None
-        assert server.process is not None
-        server.process.stop(9)
-        kept, lost = one.clients.stop(), one.servers.stop()
-        assert one.run.context.services.rpc_recorders
-    assert kept.tables["rpc_calls"].num_rows >= 40
-    assert lost.tables == {}
-    assert lost.summary["incomplete"] == "no server-side times of share"
-    assert "signal 9" in lost.summary["notes"][0]
 
 
 EXPERIMENT = """
@@ -259,6 +230,7 @@ phases = ["block_write", "block_read"]
 """
 
 
+@pytest.mark.system
 def test_an_experiment_says_where_its_calls_time_went(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

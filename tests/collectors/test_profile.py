@@ -115,6 +115,7 @@ def leaves_of(seen: Seen) -> dict[str, int]:
     }
 
 
+@pytest.mark.system
 @needs_perf
 @needs_machine
 def test_a_planted_function_is_found_with_its_share(root: Path, planted: Path) -> None:
@@ -152,6 +153,7 @@ def test_a_planted_function_is_found_with_its_share(root: Path, planted: Path) -
     assert 0 <= seen.summary["perf_share_of_a_cpu"] <= 1
 
 
+@pytest.mark.long
 @needs_perf
 @needs_machine
 def test_idle_by_samples_is_what_the_kernels_accounts_say(root: Path, planted: Path) -> None:
@@ -187,6 +189,7 @@ def test_idle_by_samples_is_what_the_kernels_accounts_say(root: Path, planted: P
     assert mine >= n, "the time before and after the timed part is there, too"
 
 
+@pytest.mark.long
 @needs_perf
 def test_the_runs_processes_alone(root: Path, planted: Path) -> None:
     argv = ["sh", "-c", f"{planted} 500 20; {planted} 500 20 >/dev/null"]
@@ -201,6 +204,7 @@ def test_the_runs_processes_alone(root: Path, planted: Path) -> None:
         assert {"three_parts", "one_part"} <= leaves
 
 
+@pytest.mark.long
 @needs_perf
 def test_kept_data_can_be_read_by_perf(root: Path, planted: Path) -> None:
     with watched(root, [str(planted), "60", "20"], frequency=199, keep=True) as seen:
@@ -230,6 +234,7 @@ def test_a_full_record_ends_early_and_is_told(root: Path, planted: Path) -> None
     assert seen.summary["samples"] > 0, "what was recorded until then is there"
 
 
+@pytest.mark.long
 @needs_perf
 def test_a_killed_perf_fails_the_collector_only(root: Path, planted: Path) -> None:
     def kill(collector: ProfileCollector) -> None:
@@ -237,7 +242,7 @@ def test_a_killed_perf_fails_the_collector_only(root: Path, planted: Path) -> No
         process = collector._watch._process
         assert process is not None
         os.kill(process.pid, signal.SIGKILL)
-        assert process.ended_within(120)
+        process.wait()
 
     with (
         pytest.raises(RunFailed, match=r"recorded nothing|cannot be read"),
@@ -247,6 +252,7 @@ def test_a_killed_perf_fails_the_collector_only(root: Path, planted: Path) -> No
     assert list(root.glob("run-*/profile")) == []
 
 
+@pytest.mark.system
 def test_what_it_cannot_do_is_an_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with run_of(work, root, name="refused", places={"data": root / "refused-data"}) as run:

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from nfslab.evidence.syscalls.facts import SeriesFacts
-from nfslab.evidence.syscalls.figures import POINTS_SERIES, drawn_rows
-from nfslab.evidence.syscalls.sentences import series_sentence
 from nfslab.evidence.syscalls.sync_capture import calls_of_capture
-from nfslab.evidence.syscalls.sync_series import SyncSeries
 from nfslab.evidence.syscalls.sync_steps import STEPS, StepsRow, SyncSteps
 
-from tests.collectors.watched_nfs import LOG_NAME, Watched, sent_before, watched
+from tests.collectors.watched_nfs import LOG_NAME, Watched, watched
 from tests.machine import needs
 
 MS = 1_000_000
@@ -39,22 +33,6 @@ for n in range({SYNCS}):
     os.pwrite(file, bytes([n % 251 + 1]) * {FULL * WSIZE}, n * {ROUND})
     os.pwrite(file, bytes([n % 251 + 1]) * {TAIL}, n * {ROUND} + {FULL * WSIZE})
     os.fdatasync(file)
-"""
-STALL_MS = 4000
-"""Half of it is longer than a busy machine keeps a program from its processor: the program takes a
-sync of that length for the stall, and ends soon after."""
-STALLED = f"""
-import os, sys, time
-file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
-after = 0
-for n in range(12000):
-    os.pwrite(file, bytes([n % 251]) * {WSIZE}, 0)
-    began = time.monotonic_ns()
-    os.fdatasync(file)
-    if after or time.monotonic_ns() - began > int(sys.argv[2]) // 2:
-        after += 1
-    if after > 60:
-        break
 """
 
 
@@ -133,6 +111,7 @@ def truth_of(seen: Watched) -> Truth:
     return truth
 
 
+@pytest.mark.system
 @needs.ebpf
 def test_all_three_steps_are_as_long_as_the_server_says(planted: Watched) -> None:
     row = of_log(planted.steps())
@@ -157,6 +136,7 @@ def _last(writes: list[dict[str, Any]], start: int) -> tuple[int, int]:
     return max(done, start), max(known, start)
 
 
+@pytest.mark.system
 @needs.ebpf
 def test_the_capture_s_calls_are_the_client_s(planted: Watched) -> None:
     """Call by call: the same transaction ids for the same file, instants within the client's."""
@@ -189,6 +169,7 @@ def _the_same_calls(planted: Watched) -> None:
     assert joined.unanswered == 0
 
 
+@pytest.mark.system
 @needs.ebpf
 def test_the_capture_s_shares_lie_between_the_server_s_and_the_client_s(planted: Watched) -> None:
     """The server works on a call while it is on the wire, and the wire has it while the client
@@ -232,34 +213,3 @@ def _covered(at_server: list[dict[str, Any]], sync: tuple[int, int]) -> int:
         covered += max(0, min(end, sync[1]) - max(start, until))
         until = max(until, end)
     return covered
-
-
-@needs.ebpf
-def test_a_stall_is_a_slow_call_at_its_place(tmp_path: Path) -> None:
-    """The server stands still for a time: the very fdatasync that its record shows."""
-
-    every = [f"{at}ms:{STALL_MS}ms" for at in range(2000, 2000 + 150 * STALL_MS, 5 * STALL_MS)]
-    model = {"service_time": ["WRITE=8ms"], "stall": every}
-    stall_ns = STALL_MS * MS
-    seen = watched(tmp_path, STALLED, model, arguments=(str(stall_ns),))
-    (series,) = (one for one in seen.found.series if one.file_class == "PostgreSQL WAL")
-    writes = [row for row in seen.served if row["operation"] == "WRITE"]
-    took = np.array([row["finished_ns"] - row["started_ns"] for row in writes])
-    assert series.calls == len(took) > 60
-    # In each sync lies its WRITE, unless the mount sent that before.
-    within = ~sent_before(seen, series)
-    assert (series.latency_ns >= took)[within].all()
-    assert within.sum() > 60
-    assert took.max() > stall_ns // 2
-    slowest = int(series.latency_ns.argmax())
-    _is_drawn(series, slowest)
-    text = series_sentence(SeriesFacts.of(series))
-    assert ("no change" in text) == (series.steps.changes == [])
-    assert f"call {slowest + 1:,}" in text
-
-
-def _is_drawn(series: SyncSeries, stalled: int) -> None:
-    """Also where of a long series not every call is drawn."""
-    for most in (POINTS_SERIES, 16):
-        rows, _ = drawn_rows(series.latency_ns, most)
-        assert stalled in rows.tolist()

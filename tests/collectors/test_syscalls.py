@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
 from tests.machine import needs
+from tests.waiting import until
 from tests.workloads.run_context import run_of, scratch_folder
 
 CLASSES = """
@@ -86,8 +86,18 @@ def found_of(evidence: Evidence) -> Syscalls:
     return sum_up(tables_from(tables))
 
 
-@pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
-@pytest.mark.parametrize("level", ["counts", "events"])
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("way", "level"),
+    [
+        ("ebpf", "counts"),
+        ("ebpf", "events"),
+        ("shim", "events"),
+        ("strace", "events"),
+        pytest.param("shim", "counts", marks=pytest.mark.long),
+        pytest.param("strace", "counts", marks=pytest.mark.long),
+    ],
+)
 def test_every_call_of_a_known_program_is_in_its_class(
     tmp_path: Path, way: str, level: str
 ) -> None:
@@ -118,6 +128,7 @@ def test_every_call_of_a_known_program_is_in_its_class(
         assert [row["offset"] for row in writes] == [3 * 8192, 0, 2 * 8192]
 
 
+@pytest.mark.long
 @needs.ebpf
 def test_the_workload_files_is_watched_from_its_first_call(tmp_path: Path) -> None:
     work = FilesWorkload(
@@ -137,6 +148,7 @@ def test_the_workload_files_is_watched_from_its_first_call(tmp_path: Path) -> No
     assert total.group("writes").bytes >= 1 << 20
 
 
+@pytest.mark.system
 def test_a_way_that_cannot_be_had_is_said_and_nothing_else_is_used(tmp_path: Path) -> None:
     with pytest.raises(RunFailed) as error:
         watch(tmp_path, "views")
@@ -150,6 +162,7 @@ QUIET_SERVER = {
 PAGE_BYTES = 8192
 
 
+@pytest.mark.system
 @needs.ebpf
 def test_tables_and_indexes_by_their_names_are_what_postgresql_counts(tmp_path: Path) -> None:
     """pg_statio_all_tables has the pages read; a checkpoint writes each changed page once."""
@@ -247,10 +260,8 @@ def _row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
 def _pages_read(service: Any) -> int:
     """Of pgbench_accounts so far: a backend tells before it is gone."""
     left = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'reader'"
-    deadline = time.monotonic() + 120
     with psycopg.connect(service.conninfo, dbname=service.database, autocommit=True) as sql:
-        while _row(sql, left) != (0,):
-            assert time.monotonic() < deadline
+        until(lambda: _row(sql, left) == (0,))
         return int(_row(
             sql, "SELECT heap_blks_read FROM pg_statio_all_tables WHERE relname = "
             "'pgbench_accounts'")[0])  # fmt: skip
