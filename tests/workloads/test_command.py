@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-import time
 import tomllib
 import uuid
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.hosts.base import Host
 from nfslab.machine.started import Process
@@ -32,33 +32,41 @@ from pydantic import ValidationError
 
 from tests.experiment.session_support import run as run_file
 from tests.workloads.run_context import Run, run_of
+from tests.workloads.scripted_host import Played, ScriptedHost
 
 
-def outcome_of(scratch: Path, seed: int = 7, **values: Any) -> tuple[Outcome, Run]:
-    work = CommandWorkload(CommandParameters(**({"data": "disk"} | values)))
+def outcome_of(
+    scratch: Path, played: Played, seed: int = 7, **values: Any
+) -> tuple[Outcome, Run, ScriptedHost]:
+    """What is read of a program that is played; argv is of no other use then."""
+    work = CommandWorkload(CommandParameters(**({"data": "disk", "argv": ["told"]} | values)))
     name = f"command-{uuid.uuid4().hex[:8]}"
     places = {"data": scratch / f"{name}-data"}
     with run_of(work, scratch, name=name, places=places, seed=seed) as run:
+        host = ScriptedHost(lambda _argv: played)
+        run.context.client_host = host
         work.prepare(run.context)
-        return work.measure(run.context), run
+        return work.measure(run.context), run, host
 
 
-def arguments_printed(run: Run) -> list[str]:
-    text = (run.context.folder / "logs" / "command.out").read_text()
-    return text.removesuffix("\0").split("\0")
+HOSTILE = "; touch /tmp/x 'a' \"b\" $(id) `id` *"
 
 
 def test_placeholders_stay_within_their_argument(scratch: Path) -> None:
-    hostile = "; touch /tmp/x 'a' \"b\" $(id) `id` *"
-    _, run = outcome_of(
+    _, run, host = outcome_of(
         scratch,
+        Played(),
         seed=99,
         clients=3,
-        argv=["printf", "%s\\0", "{data}/f", "-c{clients}", "{seed}", "{what}", "{unknown_to_us}"],
-        values={"what": hostile},
+        argv=["printf", "{data}/f", "-c{clients}", "{seed}", "{what}", "{unknown_to_us}"],
+        values={"what": HOSTILE},
+        env={"WHERE": "at {data}"},
     )
     data = str(run.context.places["data"].path)
-    assert arguments_printed(run) == [f"{data}/f", "-c3", "99", hostile, "{unknown_to_us}"]
+    (process,), (options,) = host.started, host.options
+    assert process.argv[1:] == [f"{data}/f", "-c3", "99", HOSTILE, "{unknown_to_us}"]
+    assert (str(options["cwd"]), options["env"]["WHERE"]) == (data, f"at {data}")
+    assert run.context.commands == [process.argv]
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
@@ -71,20 +79,12 @@ def test_json_of_ones_own_survives() -> None:
     assert substituted(text, {"data": "/d"}) == '{"a": {"b": [1]}} awk {print $1} /d'
 
 
-def test_environment_and_working_directory(scratch: Path) -> None:
-    _, run = outcome_of(
-        scratch, argv=["sh", "-c", 'printf "%s\\0" "$PWD" "$WHERE"'], env={"WHERE": "at {data}"}
-    )
-    data = str(run.context.places["data"].path)
-    assert arguments_printed(run) == [data, f"at {data}"]
-
-
 def test_metrics_by_pattern_and_from_json(scratch: Path) -> None:
     document = {"jobs": [{"write": {"iops": 12.5, "percentile": {"99.000000": 4200}}}]}
     text = f"preamble\n{json.dumps(document, indent=1)}\n"
-    outcome, _ = outcome_of(
+    outcome, _, _ = outcome_of(
         scratch,
-        argv=["sh", "-c", 'printf %s "$1"; echo "rate: 3.5 MB/s" >&2', "sh", text],
+        Played(out=text, err="rate: 3.5 MB/s\n"),
         metrics=[
             {"name": "iops", "json": "jobs.0.write.iops", "unit": "1/s", "better": "higher"},
             {
@@ -119,31 +119,32 @@ class LateHost:
         return process
 
 
+@pytest.mark.system
 def test_the_timed_part_begins_before_the_programs_first_instruction(scratch: Path) -> None:
-    argv = [sys.executable, "-S", "-c", "import time; print(time.monotonic_ns())"]
-    work = CommandWorkload(CommandParameters(data="disk", argv=argv))
+    said = "import os, sys, time; print(time.monotonic_ns(), os.getcwd(), *sys.argv[1:], sep='\\0')"
+    argv = [sys.executable, "-S", "-c", said, "{what}"]
+    work = CommandWorkload(CommandParameters(data="disk", argv=argv, values={"what": HOSTILE}))
     with run_of(work, scratch, name="late") as run:
         run.context.client_host = LateHost(run.context.client_host)  # type: ignore[assignment]
         work.prepare(run.context)
         work.measure(run.context)
-        seen_ns = int((run.context.folder / "logs" / "command.out").read_text("utf-8"))
+        printed = (run.context.folder / "logs" / "command.out").read_text("utf-8")
+        seen_ns, folder, argument = printed.removesuffix("\n").split("\0")
+        assert (folder, argument) == (str(run.context.places["data"].path), HOSTILE)
     timed = run.context.timed
     assert timed.start_ns is not None
     assert timed.end_ns is not None
-    assert timed.start_ns < seen_ns < timed.end_ns
+    assert timed.start_ns < int(seen_ns) < timed.end_ns
 
 
 def test_time_is_that_of_the_program(scratch: Path) -> None:
-    began = time.monotonic()
-    outcome, _ = outcome_of(
-        scratch,
-        argv=["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 0.2"],
-    )
-    took_s = time.monotonic() - began
-    wall, user = outcome.metrics["wall_s"], outcome.metrics["user_s"]
-    assert wall.primary
-    assert 0.2 < wall.value < took_s
-    assert 0.02 < user.value < wall.value
+    outcome, run, host = outcome_of(scratch, Played(runs_s=2.5, cpu_s=(1.5, 0.75)))
+    assert outcome.metrics["wall_s"].primary
+    assert outcome.metrics["wall_s"].value == pytest.approx(2.5, abs=1e-3)
+    assert [outcome.metrics[name].value for name in ("user_s", "system_s")] == [1.5, 0.75]
+    timed = run.context.timed
+    assert timed.start_ns == host.started[0].started_monotonic_ns
+    assert timed.end_ns - timed.start_ns == pytest.approx(2.5e9, abs=1e6)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +168,7 @@ def test_a_metric_that_is_not_there_fails_the_run(
     scratch: Path, metric: dict[str, Any], output: str, words: str
 ) -> None:
     with pytest.raises(RunFailed) as caught:
-        outcome_of(scratch, argv=["echo", output], metrics=[{"name": "x"} | metric])
+        outcome_of(scratch, Played(out=output), metrics=[{"name": "x"} | metric])
     assert words in caught.value.what
     assert output in caught.value.why, "the program's last lines are shown"
 
@@ -209,13 +210,15 @@ def test_what_cannot_be_is_refused(values: dict[str, Any], words: str) -> None:
 
 
 def test_exit_codes(scratch: Path) -> None:
+    failed = Played(err="why it failed\n", code=3)
     with pytest.raises(RunFailed) as caught:
-        outcome_of(scratch, argv=["sh", "-c", "echo why it failed >&2; exit 3"])
+        outcome_of(scratch, failed)
     assert "exit code 3" in caught.value.what
     assert "why it failed" in caught.value.why
-    outcome_of(scratch, argv=["sh", "-c", "exit 3"], success_codes=[0, 3])
+    outcome_of(scratch, failed, success_codes=[0, 3])
 
 
+@pytest.mark.system
 def test_prepare_and_clean_are_run_and_clean_also_after_a_failure(scratch: Path) -> None:
     work = CommandWorkload(
         CommandParameters(
@@ -245,20 +248,32 @@ def test_programs_are_looked_for_before_the_first_run() -> None:
     assert "relative path" in answer("./script").reason
 
 
-def test_a_flood_of_output_ends_the_run(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flood_of_output_and_the_end_of_its_time_end_the_program(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(commands, "OUTPUT_BYTES_MAX", 100_000)
-    # Not by `yes`: until somebody looks, it may have filled the memory that this is in.
     with pytest.raises(RunFailed, match=r"\b100000\b"):
-        outcome_of(scratch, argv=["sh", "-c", "while :; do echo a line of a flood; done"])
+        outcome_of(scratch, Played(out="a line of a flood\n" * 10_000, runs_s=3600))
+    work = CommandWorkload(CommandParameters(data="disk", argv=["told"]))
+    with run_of(work, scratch, name="over", places={"data": scratch / "over-data"}) as run:
+        host = ScriptedHost(lambda _argv: Played(runs_s=3600))
+        run.context.client_host = host
+        run.deadline = clock.monotonic() + 5
+        work.prepare(run.context)
+        with pytest.raises(RunFailed, match="time is over"):
+            work.measure(run.context)
+        assert clock.monotonic() - run.deadline < 1, "it is looked at now and then"
+        assert host.started[0].stopped
 
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "command.md"
 EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "example",
-    [pytest.param(text, marks=() if '"sh"' in text else pytest.mark.long) for text in EXAMPLES],
+    EXAMPLES,
     ids=[tomllib.loads(text)["workload"]["argv"][0] for text in EXAMPLES],
 )
 def test_the_examples_of_the_page_run(
