@@ -97,7 +97,7 @@ def test_where_nothing_fits_all_is_one_stretch() -> None:
     assert reading.again[-1] == Stretch(0, 4)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(12))
 def test_in_any_order_all_files_are_there_once(seed: int) -> None:
     draw = random.Random(seed)
     files = draw.randint(1, 30)
