@@ -23,9 +23,9 @@ from nfslab.machine.mounts import mount_of
 from nfslab.machine.resources import Resources
 from nfslab.machine.users import primary_group
 from nfslab.mounts.none import NfsExport
-from nfslab.results.records import DurabilityRecord
+from nfslab.results.records import CheckRecord, DurabilityRecord
 from nfslab.targets.base import Place
-from nfslab.workloads.base import RunContext, Workload
+from nfslab.workloads.base import Outcome, RunContext, Workload
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.disk import DISK
@@ -166,6 +166,19 @@ def run_of(
     assert left == [], "finish left something behind"
 
 
+def unique_name() -> str:
+    """Returns a name that no run had."""
+    return f"run-{uuid.uuid4().hex[:8]}"
+
+
+def carry_out(work: Workload, run: Run) -> tuple[Outcome, dict[str, CheckRecord]]:
+    """Returns what a whole run yields, and its checks by their names."""
+    work.prepare(run.context)
+    outcome = work.measure(run.context)
+    checks = outcome.checks + work.verify(run.context, outcome)
+    return outcome, {check.name: check for check in checks}
+
+
 @contextmanager
 def kept_up(database: Database, context: RunContext) -> Iterator[None]:
     """Other runs may use this database while it is up, as the one before left it.
@@ -194,7 +207,7 @@ def kept_up(database: Database, context: RunContext) -> Iterator[None]:
 def command_run() -> Iterator[RunContext]:
     """A run of `true` with a place "data", for what a collector watches beside it."""
     work = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
-    name = f"watched-{uuid.uuid4().hex[:8]}"
+    name = unique_name()
     with (
         scratch_folder() as root,
         run_of(work, root, name=name, places={"data": root / "data"}) as run,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import psycopg
 import pytest
 from nfslab.workloads.pgbench.invariant import Balances, check_balances
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
+from tests.workloads.postgres import needs_postgres
 from tests.workloads.run_context import run_of
 
 
@@ -49,27 +49,27 @@ def test_own_scripts_may_do_anything() -> None:
     assert (check.verdict, check.values["applicable"]) == ("unknown", False)
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 4711",
-        "UPDATE pgbench_tellers SET tbalance = tbalance - 1 WHERE tid = 3",
-        "UPDATE pgbench_branches SET bbalance = bbalance + 1 WHERE bid = 1",
-        "DELETE FROM pgbench_history WHERE ctid = (SELECT min(ctid) FROM pgbench_history)",
-    ],
-)
-def test_a_planted_change_is_a_violation(scratch: Path, harm: str) -> None:
-    if not PgbenchWorkload.available().ok:
-        pytest.skip(PgbenchWorkload.available().reason)
+@needs_postgres
+@pytest.mark.system
+def test_a_planted_change_is_a_violation(scratch: Path) -> None:
     work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=20))
-    name = f"harm-{abs(hash(harm))}"
-    with run_of(work, scratch, name=name, places={"data": scratch / f"{name}-data"}) as run:
+    with run_of(work, scratch, name="harm", places={"data": scratch / "harm-data"}) as run:
         work.prepare(run.context)
         outcome = work.measure(run.context)
         assert work.verify(run.context, outcome)[0].verdict == "ok"
-        service = run.context.services.postgres
-        with psycopg.connect(service.conninfo, dbname=service.database) as connection:
-            assert connection.execute(harm).rowcount == 1
-        check = work.verify(run.context, outcome)[0]
-    assert check.verdict == "violation"
-    assert "should be equal" in check.message
+        for table, change in (
+            ("accounts", "SET abalance = abalance {} 1 WHERE aid = 4711"),
+            ("tellers", "SET tbalance = tbalance {} 1 WHERE tid = 3"),
+            ("branches", "SET bbalance = bbalance {} 1 WHERE bid = 1"),
+        ):
+            with work.database.session() as session:
+                session.rows(f"UPDATE pgbench_{table} {change.format('+')}")
+                check = work.verify(run.context, outcome)[0]
+                session.rows(f"UPDATE pgbench_{table} {change.format('-')}")
+            assert check.verdict == "violation", table
+            assert "should be equal" in check.message
+        assert work.verify(run.context, outcome)[0].verdict == "ok"
+        one = "(SELECT min(ctid) FROM pgbench_history)"
+        with work.database.session() as session:
+            session.rows(f"DELETE FROM pgbench_history WHERE ctid = {one}")
+        assert work.verify(run.context, outcome)[0].verdict == "violation"

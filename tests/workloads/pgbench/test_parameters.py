@@ -112,6 +112,7 @@ def test_max_tries_needs_a_pgbench_that_has_it() -> None:
     assert invocation_possible(parameters(), installation).ok
 
 
+@pytest.mark.system
 def test_postgresql_is_asked_about_its_settings_before_the_first_run() -> None:
     if not PgbenchWorkload.available().ok:
         pytest.skip(PgbenchWorkload.available().reason)

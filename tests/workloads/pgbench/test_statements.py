@@ -13,8 +13,9 @@ from nfslab.workloads.pgbench.outcome import statements
 from nfslab.workloads.pgbench.printed import read_printed_report
 from nfslab.workloads.pgbench.statements import read_statements
 
-from tests.workloads.run_context import run_of
-from tests.workloads.test_pgbench import carry_out, every_postgres, name, workload
+from tests.workloads.postgres import every_postgres
+from tests.workloads.run_context import carry_out, run_of, unique_name
+from tests.workloads.test_pgbench import workload
 
 VERSION_13 = """\
 number of transactions actually processed: 10000/10000
@@ -117,7 +118,7 @@ def test_real_ones_sum_to_the_mean_transaction(postgres: str, scratch: Path) -> 
         # Several would add to a script's counts without a lock, and may lose some.
         threads=1,
     )  # fmt: skip
-    with run_of(work, scratch, name=name()) as run:
+    with run_of(work, scratch, name=unique_name()) as run:
         outcome, checks = carry_out(work, run)
     assert {check.verdict for check in checks.values()} <= {"ok", "unknown"}
     table = outcome.samples["statements"].to_pylist()
