@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -16,23 +15,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from nfslab.databases.postgres import server as servers
 from nfslab.databases.postgres.failures import explained
 from nfslab.databases.shared.last_words import log_tail
-from nfslab.errors import Interrupted, RunFailed
+from nfslab.errors import RunFailed
 from nfslab.machine.processes import all_statuses, find_ours
 from nfslab.machine.resources import recover
-from nfslab.workloads.pgbench import execution
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
+from tests.machine import needs
+from tests.workloads.postgres import needs_postgres
 from tests.workloads.run_context import make_place, run_of
 
-pytestmark = pytest.mark.skipif(
-    not PgbenchWorkload.available().ok, reason=PgbenchWorkload.available().reason
-)
+pytestmark = needs_postgres
 
 
 def workload(**values: Any) -> PgbenchWorkload:
@@ -47,6 +44,7 @@ def one_place(scratch: Path) -> dict[str, Path]:
     return {"data": scratch / name()}
 
 
+@pytest.mark.system
 def test_a_server_that_does_not_start_shows_its_log(scratch: Path) -> None:
     # Passes every check of names and ranges; only a starting server finds out.
     work = workload(settings={"shared_preload_libraries": "no_such_library"})
@@ -59,24 +57,9 @@ def test_a_server_that_does_not_start_shows_its_log(scratch: Path) -> None:
     assert folders == [], "the socket's folder went with the server"
 
 
-def test_a_bad_setting_that_slips_through_names_itself(scratch: Path) -> None:
-    work = workload(settings={"work_mem": "many"})
-    with (
-        run_of(work, scratch, name=name(), places=one_place(scratch)) as run,
-        pytest.raises(RunFailed) as caught,
-    ):
-        work.prepare(run.context)
-    assert 'invalid value for parameter "work_mem": "many"' in caught.value.why
-    assert "correct work_mem in [workload.settings]" in caught.value.fix
-
-
-@pytest.mark.parametrize("victim", ["backend", "postmaster"])
-def test_a_server_that_dies_in_the_middle(
-    scratch: Path, victim: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """SIGKILL, as the out-of-memory killer sends it, while pgbench runs."""
-    for limit in ("DEATH_WAIT_S", "LOST_WAIT_S"):  # its processes need a processor to end
-        monkeypatch.setattr(execution, limit, 120.0)
+@pytest.mark.system
+def test_a_server_that_dies_in_the_middle(scratch: Path) -> None:
+    """SIGKILL of a backend, as the out-of-memory killer sends it, while pgbench runs."""
     work = workload(transactions=None, duration=3600)
     ended = threading.Event()
 
@@ -92,7 +75,7 @@ def test_a_server_that_dies_in_the_middle(
             ]
             with contextlib.suppress(ProcessLookupError):
                 if clients:
-                    os.kill(postmaster if victim == "postmaster" else clients[0], signal.SIGKILL)
+                    os.kill(clients[0], signal.SIGKILL)
 
     def command(pid: int) -> bytes:
         try:
@@ -111,23 +94,11 @@ def test_a_server_that_dies_in_the_middle(
             ended.set()
             killer.join()
     assert caught.value.what == "PostgreSQL died in the middle of the run"
-    if victim == "backend":
-        assert "was terminated by signal 9" in caught.value.why
-        assert "limits.memory" in caught.value.fix
+    assert "was terminated by signal 9" in caught.value.why
+    assert "limits.memory" in caught.value.fix
 
 
-def test_a_script_with_an_error_shows_pgbenchs_words(scratch: Path, tmp_path: Path) -> None:
-    script = tmp_path / "wrong.sql"
-    script.write_text("SELECT no_such_column FROM pgbench_accounts;\n")
-    work = workload(scripts=[str(script)])
-    with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
-        work.prepare(run.context)
-        with pytest.raises(RunFailed) as caught:
-            work.measure(run.context)
-    assert caught.value.what.startswith("pgbench failed")
-    assert 'column "no_such_column" does not exist' in caught.value.why
-
-
+@pytest.mark.system
 def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program gets the port between our look and the server's start."""
     free_port, told = servers._free_port, []
@@ -149,21 +120,11 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
             log = (run.context.folder / "logs" / "postgres.log").read_text()
             assert os.strerror(errno.EADDRINUSE) in log
             work.finish(run.context)
-        # Always taken: an error in PostgreSQL's words, not an endless loop.
-        monkeypatch.setattr(servers, "_free_port", lambda _address: taken.getsockname()[1])
-        with (
-            run_of(work, scratch, name=name(), places=one_place(scratch)) as run,
-            pytest.raises(RunFailed) as caught,
-        ):
-            work.prepare(run.context)
-        assert os.strerror(errno.EADDRINUSE) in caught.value.why
 
 
 @pytest.fixture
 def small(scratch: Path) -> Iterator[Path]:
     """A file system of 60 MB."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        pytest.skip("needs root and mount: it mounts a small file system")
     point = scratch / f"small-{uuid.uuid4().hex[:8]}"
     point.mkdir()
     done = subprocess.run(
@@ -178,6 +139,8 @@ def small(scratch: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(point)], check=True)
 
 
+@pytest.mark.long
+@needs.mount
 def test_a_full_log_target_is_named(scratch: Path, small: Path) -> None:
     """The log needs a new segment where there is no room: PostgreSQL panics, we say where."""
     work = workload(
@@ -201,6 +164,8 @@ def test_a_full_log_target_is_named(scratch: Path, small: Path) -> None:
     assert "pg_wal" in caught.value.why
 
 
+@pytest.mark.long
+@needs.mount
 def test_a_target_too_small_for_the_database_is_named(scratch: Path, small: Path) -> None:
     work = workload(scale=5)
     with (
@@ -209,27 +174,6 @@ def test_a_target_too_small_for_the_database_is_named(scratch: Path, small: Path
     ):
         work.prepare(run.context)
     assert caught.value.what == f"the target 'the-data' (role data) is full: {small / 'data'}"
-
-
-def test_time_over_or_interrupted_ends_pgbench_and_server(scratch: Path) -> None:
-    work = workload(transactions=None, duration=3600)
-    with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
-        work.prepare(run.context)
-        deployment = work.server().deployment
-        calls = iter(range(1000))
-
-        def remaining() -> float:
-            if next(calls) > 3:
-                raise Interrupted("interrupted")
-            return 10.0
-
-        deployment.remaining_s = remaining
-        with pytest.raises(Interrupted):
-            work.measure(run.context)  # an hour was asked for
-        work.finish(run.context)
-        postmaster = run.context.services.postgres.pid
-        mine = {postmaster, *(s.identity.pid for s in all_statuses() if s.parent == postmaster)}
-        assert not mine & {s.identity.pid for s in all_statuses() if s.alive}
 
 
 KILLED_RUNNER = """
@@ -261,6 +205,7 @@ def shared_memory_of(postmaster: int) -> int:
     return sum(int(line.split()[column]) == postmaster for line in lines[1:])
 
 
+@pytest.mark.long
 def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,33 +235,6 @@ def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
     assert recover() == [], "the second start finds nothing"
 
 
-def test_a_log_that_outgrows_its_room_fails_the_run(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(execution, "MEMORY_LOG_BYTES_MAX", 4096)
-    monkeypatch.setattr(execution, "LOG_BYTES_MAX", 4096)
-    work = workload(transactions=None, duration=3600)
-    with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
-        work.prepare(run.context)
-        with pytest.raises(RunFailed, match="needs too much room") as caught:
-            work.measure(run.context)
-    assert "sampling_rate" in caught.value.fix
-
-
-def test_a_log_that_cannot_fit_is_refused_before(scratch: Path) -> None:
-    work = workload(transactions=2_000_000_000, clients=1000)
-    with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
-        work.prepare(run.context)
-        with pytest.raises(RunFailed, match="no room for pgbench's transaction log"):
-            work.measure(run.context)
-
-
-def test_finish_without_prepare_is_harmless(scratch: Path) -> None:
-    work = workload()
-    with run_of(work, scratch, name=name(), places=one_place(scratch)):
-        pass
-
-
 def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
     log = tmp_path / "postgres.log"
     log.write_text("early\n" + "x" * 100_000 + "\nlast words\n")
@@ -344,15 +262,6 @@ def test_words_of_other_versions(tmp_path: Path) -> None:
         assert f"role {role}" in error.what, line
     other = explained("it died", ["FATAL:  out of patience"], places)
     assert (other.what, other.why) == ("it died", "FATAL:  out of patience")
-
-
-def test_the_invariant_needs_a_living_server(scratch: Path) -> None:
-    work = workload()
-    with run_of(work, scratch, name=name(), places=one_place(scratch)) as run:
-        work.prepare(run.context)
-        outcome = work.measure(run.context)
-        work.server().stop(hurry=True)
-        with pytest.raises(RunFailed, match="cannot be reached"):
-            work.verify(run.context, outcome)
-        with pytest.raises(psycopg.OperationalError):
-            psycopg.connect(run.context.services.postgres.conninfo)
+    setting = 'FATAL:  invalid value for parameter "work_mem": "many"'
+    wrong = explained("it did not start", [setting], places)
+    assert (wrong.why, wrong.fix) == (setting, "correct work_mem in [workload.settings]")
