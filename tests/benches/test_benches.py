@@ -1,0 +1,151 @@
+"""Benchmarks still work: each is imported, and in CI run small. No figure is judged."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import pytest
+from nfslab.captures import tool as capture_tool
+from nfslab.evidence.profile import perf_tool
+from nfslab.findings.registry import FINDINGS
+from nfslab.machine.users import unprivileged_user
+from nfslab.workloads.pgbench.workload import PgbenchWorkload
+from nfslab.workloads.sysbench import client
+
+from tests.machine import needs
+from tests.trace.reading import read
+
+BENCHES: Final = Path(__file__).resolve().parents[2] / "benches"
+PROGRAMS: Final = sorted(
+    path.stem for path in BENCHES.glob("*.py") if '__name__ == "__main__"' in path.read_text()
+)
+TOOLS: Final = {"capture_generator", "cluster_here", "mount_load"}
+"""What a benchmark uses: it measures nothing by itself."""
+
+_postgres = PgbenchWorkload.available()
+_captures, _perf = capture_tool.available("auto"), perf_tool.available()
+cargo = pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
+fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+captures = pytest.mark.skipif(not _captures.ok, reason=_captures.reason or "-")
+perf = pytest.mark.skipif(not _perf.ok, reason=_perf.reason or "-")
+pgsql = pytest.mark.skipif(not client.available("pgsql").ok, reason="no client of PostgreSQL")
+postgres = pytest.mark.skipif(
+    unprivileged_user() is None or not _postgres.ok,
+    reason=_postgres.reason or "PostgreSQL needs a user besides root",
+)
+NEEDS: Final = {
+    "capture_cost": [captures, cargo],
+    "captures": [cargo],
+    "confirm": [needs.fuse],
+    "delays": [needs.fuse],
+    "files_vs_fio": [fio],
+    "findings": [needs.fuse],
+    "mount_throughput": [needs.fuse],
+    "names": [needs.fuse],
+    "nfs_ends": [cargo],
+    "postgres_over_nfs": [needs.fuse, postgres],
+    "profile_cost": [perf],
+    "rpc_cost": [needs.fuse],
+    "sfs_generator": [cargo],
+    "syscall_cost": [postgres, needs.ebpf],
+    "tpcb_clients": [postgres, pgsql],
+    "tpcc": [postgres],
+}
+OPTIONS: Final[dict[str, tuple[object, ...]]] = {
+    "confirm": ("--blocks", 4),
+    "findings": ("--seed", 1),
+    "nfs_ends": ("--profile", "dev"),
+    "sfs_generator": ("--profile", "dev"),
+}
+PLACED: Final = {"captures": "--dir", "files_vs_fio": "--directory", "trace_workers": "--dir"}
+"""Where its files go, which are gone at its end."""
+
+
+def program(name: str, *arguments: object) -> str:
+    """What `benches/NAME.py ARGUMENTS` printed; it has to succeed."""
+    command = [sys.executable, BENCHES / f"{name}.py", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def tables(printed: str) -> list[list[list[str]]]:
+    """The cells of each table, row by row, headings and rules among them."""
+    lines = groupby(printed.splitlines(), lambda line: line.startswith("|"))
+    return [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+        for is_table, table in lines
+        if is_table
+    ]
+
+
+def test_each_is_run_by_benches_run() -> None:
+    listed = re.search(r"for bench in ((?:[\w\s]|\\\n)+); do", (BENCHES / "run").read_text())
+    assert listed is not None
+    assert set(listed[1].replace("\\\n", " ").split()) == {*PROGRAMS} - TOOLS
+
+
+@pytest.mark.system
+def test_each_can_be_imported() -> None:
+    code = f"import importlib\nfor name in {PROGRAMS}: importlib.import_module(name)"
+    subprocess.run([sys.executable, "-c", code], cwd=BENCHES, check=True)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("kind", ["small", "large"])
+def test_generated_captures_hold_what_they_say(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "made.pcap"
+    made = json.loads(program("capture_generator", kind, "3M", "--out", path, "--json"))
+    assert made["bytes"] == path.stat().st_size >= 3_000_000
+    found = read(path)
+    assert found.summary["packets"] == made["packets"]
+    assert found.anomalies == {}
+    rows = found.summary["operations"]
+    assert sum(row["answered"] for row in rows) == sum(row["calls"] for row in rows)
+    assert sum(row["calls"] for row in rows) == made["calls"]
+    if kind == "large":
+        assert sum(row["bytes"] for row in found.rows) == 65536 * made["calls"]
+
+
+@pytest.mark.system
+def test_every_cause_is_planted_or_it_is_said_why_not() -> None:
+    lines = [line.split(": ", 1) for line in program("findings", "--list").splitlines()]
+    said = [name.removeprefix("not here, ") for name, _ in lines if name.startswith("not here")]
+    planted = [
+        cause
+        for name, causes in lines
+        for cause in causes.split(", ")
+        if name not in said and not name.startswith("not here")
+    ]
+    assert {*planted, *said} == {*FINDINGS}
+    assert not {*planted} & {*said}
+    assert all(planted.count(cause) >= 2 for cause in planted), "at two sizes"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=NEEDS.get(name, ())) for name in PROGRAMS if name not in TOOLS],
+)
+def test_small_it_prints_whole_tables(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As wide in each row as in its heading, with figures."""
+    monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
+    files = tmp_path / "files"
+    files.mkdir()
+    there = (PLACED[name], files) if name in PLACED else ()
+    printed = program(name, "--small", *OPTIONS.get(name, ()), *there)
+    found = tables(printed)
+    assert found, printed
+    for heading, _rule, *rows in found:
+        assert {len(row) for row in rows} == {len(heading)}, printed
+        assert any(re.search(r"\d", cell) for row in rows for cell in row[1:]), printed
+    assert list(files.iterdir()) == []
