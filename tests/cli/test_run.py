@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from nfslab.experiment.progress import View
 from nfslab.experiment.session import Options, run_experiment
 from nfslab.report.analysis import analyse
 
+from tests.cli.invocation import nfslab
 from tests.experiment import conftest as experiments
 from tests.experiment.conftest import FILE
 
@@ -162,13 +162,11 @@ def test_contradictions_and_wrong_files_are_usage_errors(file: str, tmp_path: Pa
         (["run", "--help"], 0, "nfslab run experiments/placement-2001.toml --dry-run"),
     ],
 )
-def test_exit_codes_of_the_real_program(
-    tmp_path: Path, words: list[str], code: int, said: str
-) -> None:
+def test_exit_codes_of_the_program(
+    tmp_path: Path, words: list[str], code: int, said: str,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.toml").write_text(FILE.replace('name = "test"', 'name = "X Y"'))
-    done = subprocess.run(
-        [sys.executable, "-m", "nfslab", *words], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == code
-    assert said in done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
+    done = nfslab(capsys, *words)
+    assert (done.code, said in done.out + done.err) == (code, True)

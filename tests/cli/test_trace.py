@@ -24,7 +24,7 @@ from nfslab.display.progress import Progress
 from tests.cli.invocation import nfslab
 from tests.report.browser import browser, figures, opened
 from tests.trace import scenes
-from tests.trace.generator import nfs3
+from tests.trace.generator import files, nfs3, rpc
 from tests.trace.generator.capture import Capture
 from tests.trace.reading import written
 
@@ -234,6 +234,7 @@ def test_quick_tables_by_something_are_those_of_the_whole_report(
     assert of_all.startswith(alone)
 
 
+@pytest.mark.system
 def test_standard_input_and_several_files_are_one_capture(
     plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,6 +245,12 @@ def test_standard_input_and_several_files_are_one_capture(
     )  # fmt: skip
     assert (piped.returncode, piped.stderr) == (0, b"")
     assert json.loads(piped.stdout)["operations"] == whole["operations"]
+    piped = subprocess.run(
+        [sys.executable, "-m", "nfslab", "trace", "-"],
+        input=plain.read_bytes(), capture_output=True, check=True,
+    )  # fmt: skip
+    last = piped.stdout.decode().splitlines()[-1]
+    assert re.fullmatch(r"slowest stretch: [\d.]+ s to [\d.]+ s", last), "no command for a stream"
     parts = _split(plain, tmp_path, 3)
     rotated = json.loads(nfslab(capsys, "trace", "--json", *parts).out)
     for name in ("packets", "bytes", "first_ns", "last_ns", "lost", "operations"):
@@ -297,19 +304,7 @@ def test_tables_by_client_server_file_and_class(
     assert "--top N" in sections[4]
 
 
-def test_the_page_is_written_whole_and_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.html"
-    said = nfslab(capsys, "trace", STALLS, "--html", page)
-    assert (said.code, said.err) == (0, "")
-    assert f"page: {page}" in said.out
-    text = page.read_text()
-    assert text.startswith("<!DOCTYPE html>")
-    assert text.rstrip().endswith("</html>")
-    assert list(tmp_path.iterdir()) == [page]
-
-
+@pytest.mark.system
 def test_the_page_of_a_capture_with_stalls_opens_offline_and_names_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -334,7 +329,10 @@ def test_every_output_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     said = nfslab(capsys, "trace", "--json", STALLS, "--html", page, "--calls", calls)
     assert (said.code, said.err) == (0, "")
     assert json.loads(said.out)["calls"] == pq.read_table(calls).num_rows
-    assert sorted(tmp_path.iterdir()) == [calls, page]
+    assert sorted(tmp_path.iterdir()) == [calls, page], "nothing half written stays"
+    text = page.read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.rstrip().endswith("</html>")
     nfslab(capsys, "trace", "--compare", KERNEL_V3, KERNEL_V42, "--html", page)
     assert "NFSv3/NFSv4 WRITE" in page.read_text()
 
@@ -461,15 +459,6 @@ def test_load_patterns_and_where_the_time_went_stand_in_the_text(
     assert found.groups() == ("236", "341", "86")
 
 
-def test_a_stream_has_no_command_for_a_closer_look(plain: Path) -> None:
-    piped = subprocess.run(
-        [sys.executable, "-m", "nfslab", "trace", "-"],
-        input=plain.read_bytes(), capture_output=True, check=True, text=False,
-    )  # fmt: skip
-    last = piped.stdout.decode().splitlines()[-1]
-    assert re.fullmatch(r"slowest stretch: [\d.]+ s to [\d.]+ s", last)
-
-
 def imported(*arguments: str) -> set[str]:
     """Modules that `nfslab trace` of a small capture has imported at its end."""
     code = (
@@ -488,19 +477,13 @@ HEAVY = {"asyncio", "duckdb", "importlib.metadata", "jinja2", "pandas", "psycopg
          "rich", "scipy", "pyarrow.compute", "pyarrow.dataset"}  # fmt: skip
 
 
-@pytest.mark.parametrize("as_text", [["--json"], []])
-def test_the_quick_table_waits_for_nothing_it_does_not_use(as_text: list[str]) -> None:
+@pytest.mark.system
+def test_nothing_is_imported_that_is_not_used(tmp_path: Path) -> None:
     """A tiny capture takes no longer than Python's start, click and the core."""
     mine = {"nfslab.captures.parquet", "nfslab.storage.file_classes"}
     needless = {"numpy", "pyarrow", "glob", "tomllib", "subprocess", *mine}
-    assert imported("--quick", *as_text) & (HEAVY | needless) == set()
-
-
-def test_nothing_heavy_is_imported_without_need() -> None:
+    assert imported("--quick") & (HEAVY | needless) == set()
     assert imported("--by", "client") & {*HEAVY, "numpy", "pyarrow"} == set()
-
-
-def test_rows_of_the_calls_need_their_writer_and_no_more(tmp_path: Path) -> None:
     loaded = imported("--quick", "--json", "--calls", str(tmp_path / "calls.parquet"))
     assert "pyarrow.parquet" in loaded
     assert loaded & HEAVY == set()
@@ -518,3 +501,73 @@ def test_progress_has_calls_and_of_a_pipe_no_time_left(
     last = shown.getvalue().splitlines()[-1]
     assert "12 calls" in last
     assert ("left" in last) == has_time_left
+
+
+QUIET = "No stall, no loss and nothing sent again was found."
+
+
+def test_calls_inside_tls_are_said_in_front(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Capture(7)
+    flow = made.tcp()
+    flow.burst(made.now_ns, True, [rpc.marked(rpc.tls_probe(77))])
+    flow.burst(made.now_ns + 1000, False, [rpc.marked(rpc.tls_grant(77))])
+    sealed = b"\x16\x03\x01\x10\x00" + b"\xaa" * 4096
+    flow.burst(made.now_ns + 3000, True, [sealed])
+    path, _true = written(made, tmp_path)
+    said = nfslab(capsys, "trace", path)
+    assert (said.code, said.err) == (0, "")
+    assert "RPC went inside TLS on 1 connection (4.00 KiB): those calls cannot be seen" in said.out
+    assert QUIET not in said.out
+
+
+def test_encrypted_replies_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made, _flow = scenes.v3_mix(5, 60, auth=rpc.GssAuth(service=rpc.SVC_PRIVACY))
+    path, true = written(made, tmp_path)
+    text = nfslab(capsys, "trace", path).out
+    assert f"The status of all {len(true.calls)} replies cannot be read" in text
+    rows = json.loads(nfslab(capsys, "trace", "--json", path).out)["operations"]
+    assert sum(row["unreadable"] for row in rows) == len(true.calls)
+
+
+def test_a_capture_of_one_direction_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, flow = scenes.v3_mix(3, 60)
+    flow.segments = [segment for segment in flow.segments if segment.from_client]
+    path, true = written(made, tmp_path)
+    text = nfslab(capsys, "trace", path).out
+    assert f"{len(true.calls)} calls" in text
+    assert "without a reply" not in text
+    assert "There is no reply at all" in text
+
+
+def test_bytes_that_hold_no_packet_are_not_nothing_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, _flow = scenes.v3_mix(3, 200)
+    data = files.encode(made.frames(), files.Format())
+    junk = bytes(range(256)) * 40
+    path = files.write(tmp_path / "junk.pcap", data + junk)
+    content = json.loads(nfslab(capsys, "trace", "--json", path).out)
+    line = nfslab(capsys, "trace", path).out.splitlines()[1]
+    assert content["skipped_bytes"] == len(junk)
+    assert line.endswith("; 10 KiB of the input passed over, since no packet could be made out")
+
+
+def test_missing_fragments_are_lost_bytes_in_gaps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Capture(10)
+    flow = made.udp()
+    nodes = scenes.v3_tree().children[0].children
+    planned = made.converse(flow, [nfs3.read(node, 0, 8192) for node in nodes])
+    (_first, second, *_rest) = [
+        packet for packet in flow.made if packet.datagram is planned[0].replies[0]
+    ]
+    flow.made = [packet for packet in flow.made if packet is not second]
+    path, _true = written(made, tmp_path)
+    line = nfslab(capsys, "trace", path).out.splitlines()[1]
+    missing = len(second.ip) - 20
+    assert line.endswith(f"; the capture lacks {quantity(missing, 'B')} in 1 gap")

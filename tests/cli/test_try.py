@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from nfslab._core import Server
 from nfslab.experiment import trial
 from nfslab.experiment.dry_run import dry_run
 from nfslab.experiment.reading import read_experiment
@@ -18,7 +19,6 @@ from nfslab.experiment.session import Options
 from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
-from tests.cli.serving import PATIENCE_S, serving
 from tests.machine import needs
 
 Capture = pytest.CaptureFixture[str]
@@ -45,37 +45,42 @@ def rows(told: dict[str, Any], work: str) -> dict[str, dict[str, Any]]:
 
 
 @needs.fuse
-def test_the_slow_one_is_as_slow_as_it_was_made(
+@pytest.mark.system
+def test_storages_are_compared_and_nothing_stays_but_the_file_that_is_saved(
     here: Path, pair: list[Path], capsys: Capture
 ) -> None:
-    with serving("--memory", "--disk", "commit=20ms") as served:
-        export = "127.0.0.1:/export"
-        options = f"port={served.port},mountport={served.port}"
-        asked = [pair[0], export, "-o", options, "--only", "commit", "--repetitions", 1, "--json"]
-        said = nfslab(capsys, "try", *asked)
-    assert said.code == 0
-    found = rows(json.loads(said.out), "commit")
-    assert set(found) == {str(pair[0]), export}
-    slow = found[export]
-    assert 0 < slow["median_per_s"] <= 50, "an fdatasync is a COMMIT, which takes 20 ms"
-    assert slow["n"] == 1
-    assert slow["ratio"] > 0
-    assert "ratio" not in found[str(pair[0])], "the first is what the other stands beside"
-    assert [list(folder.iterdir()) for folder in pair] == [[], []]
-    assert Path(json.loads(said.out)["report"]).is_file()
-
-
-def test_what_is_volatile_is_said_first(pair: list[Path], capsys: Capture) -> None:
     if not SHM.is_dir():
         pytest.skip("there is no /dev/shm")
-    asked = ["try", pair[0], SHM, "--only", "large", "--repetitions", 1]
-    told = json.loads(nfslab(capsys, *asked, "--json", "--results", "json").out)
+    # No file can be made in /proc, and it has no free bytes: told before anything runs.
+    said = nfslab(capsys, "try", "/proc", "--only", "large", "--repetitions", 1)
+    assert (said.code, "66" in said.err, "proc" in said.err) == (2, True, True)
+    model, export = {"threads": 1, "disk": {"commit_ns": 20_000_000}}, "127.0.0.1:/export"
+    with Server(json.dumps({"store": "memory", "model": model})) as server:
+        options = f"port={server.port},mountport={server.port}"
+        asked = ["try", pair[0], export, SHM, "-o", options, "--only", "commit"]
+        said = nfslab(capsys, *asked, "--repetitions", 1, "--save", "mine.toml", "--json")
+        told = json.loads(said.out)
+        file = here / "mine.toml"
+        assert dry_run(read_experiment(file), Options(file)).preflight.obstacles() == []
+        # `run` of the file finds nothing left to make.
+        again = nfslab(capsys, "run", file, "--repetitions", 1, "--json")
+    assert (said.code, told["exit_code"]) == (0, 0)
+    assert (again.code, json.loads(again.out)["made"]) == (0, 0)
     assert str(SHM) in told["durability"]
-    said = nfslab(capsys, *asked)
-    lines = said.out.splitlines()
-    assert lines.index(told["durability"]) < next(
-        number for number, line in enumerate(lines) if line.startswith("large ")
-    )
+    found = rows(told, "commit")
+    assert set(found) == {str(pair[0]), export, str(SHM)}
+    slow = found[export]
+    assert 0 < slow["median_per_s"] <= 50, "an fdatasync is a COMMIT, which takes 20 ms"
+    assert (slow["n"], slow["ratio"] > 0) == (1, True)
+    assert "ratio" not in found[str(pair[0])], "the first is what the others stand beside"
+    assert [list(folder.iterdir()) for folder in pair] == [[], []]
+    assert Path(told["report"]).is_file()
+    experiment = read_experiment(file)
+    folder = ExperimentFolder.open(Path(told["report"]).parent)
+    assert (experiment.warnings, experiment.identity) == ([], folder.record.identity)
+    made = {line.point_id for line in folder.sealed_runs()}
+    assert made == {point.point_id for point in experiment.points}
+    assert len(made) == 3
 
 
 def test_folders_of_one_device_share_it(here: Path, pair: list[Path]) -> None:
@@ -94,8 +99,8 @@ def test_folders_of_one_device_share_it(here: Path, pair: list[Path]) -> None:
         ["one", "./one/"],
         ["one", "--only", "comit"],
         ["one", "--for", "soon"],
-        ["one", "--save", "file"],
-        ["one", "--save", "no/folder/x.toml"],
+        ["one", "--only", "large", "--save", "file"],
+        ["one", "--only", "large", "--save", "no/folder/x.toml"],
     ],
 )
 def test_what_cannot_be_leaves_nothing(
@@ -108,43 +113,16 @@ def test_what_cannot_be_leaves_nothing(
     assert sorted(path.name for path in here.iterdir()) == ["file", "one", "two words"]
 
 
-def test_no_room_is_told_before_it_starts(pair: list[Path], capsys: Capture) -> None:
-    # No file can be made in /proc, and it has no free bytes.
-    said = nfslab(capsys, "try", "/proc", "--only", "large", "--repetitions", 1)
-    assert (said.code, "66" in said.err, "proc" in said.err) == (2, True, True)
-
-
-def test_the_file_it_saves_is_that_experiment(
-    pair: list[Path], here: Path, capsys: Capture
-) -> None:
-    asked = ["try", *pair, "--only", "large,files", "--repetitions", 1, "--save", "mine.toml"]
-    assert nfslab(capsys, *asked).code == 0
-    file = here / "mine.toml"
-    assert read_experiment(file).warnings == []
-    assert dry_run(read_experiment(file), Options(file)).preflight.obstacles() == []
-    (results,) = (here / "results").iterdir()
-    folder = ExperimentFolder.open(results)
-    assert folder.record.identity == read_experiment(file).identity
-    made = {line.point_id for line in folder.sealed_runs()}
-    assert made == {point.point_id for point in read_experiment(file).points}
-    assert len(made) == 4
-    # So `run` of the file finds nothing left to make.
-    again = nfslab(capsys, "run", file, "--repetitions", 1, "--json")
-    assert (again.code, json.loads(again.out)["made"]) == (0, 0)
-
-
+@pytest.mark.long
 def test_interrupted_it_leaves_the_storages_as_they_were(here: Path, pair: list[Path]) -> None:
     argv = [sys.executable, "-m", "nfslab", "try", *map(str, pair), "--only", "commit"]
     with subprocess.Popen(
         [*argv, "--for", "4m"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here
     ) as process:
-        try:
-            assert process.stdout is not None
-            assert any("block 1" in line for line in process.stdout), "a run was made"
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=PATIENCE_S)
-        finally:
-            process.kill()
+        assert process.stdout is not None
+        assert any("block 1" in line for line in process.stdout), "a run was made"
+        process.send_signal(signal.SIGINT)
+        process.communicate()
     assert process.returncode == 130
     assert [list(folder.iterdir()) for folder in pair] == [[], []]
 
