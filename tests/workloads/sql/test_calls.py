@@ -58,16 +58,14 @@ def of_data(read: Bytes) -> int:
     return sum(read[name] for name in DATA_CLASSES)
 
 
+@pytest.mark.long
 @needs.ebpf
 @pytest.mark.parametrize(
     "query",
     [
-        "full_scan",
-        *(pytest.param(one, marks=pytest.mark.long) for one in (
-            "secondary_range_uncorrelated",
-            "index_only_scan", "clustered_range", "secondary_range_correlated", "point_lookups",
-            "hash_join", "nested_loop_join", "sort_spill", "aggregate", "update_indexed",
-        )),
+        "full_scan", "secondary_range_uncorrelated", "index_only_scan", "clustered_range",
+        "secondary_range_correlated", "point_lookups", "hash_join", "nested_loop_join",
+        "sort_spill", "aggregate", "update_indexed",
     ],
 )  # fmt: skip
 def test_innodb_counts_what_system_calls_returned(query: str) -> None:
@@ -77,35 +75,30 @@ def test_innodb_counts_what_system_calls_returned(query: str) -> None:
 
 
 @needs.ebpf
-@pytest.mark.parametrize("mode", ["delete", "wal"])
 @pytest.mark.parametrize(
-    "query",
+    ("query", "mode"),
     [
-        "full_scan",
-        *(pytest.param(one, marks=pytest.mark.long) for one in (
-            "secondary_range_uncorrelated",
-            "index_only_scan", "clustered_range", "secondary_range_correlated", "point_lookups",
-            "nested_loop_join", "sort_spill", "aggregate", "create_index", "bulk_copy",
-        )),
+        pytest.param("sort_spill", "delete", marks=pytest.mark.system),
+        *(pytest.param(query, mode, marks=pytest.mark.long)
+          for mode in ("delete", "wal")
+          for query in ("full_scan", "secondary_range_uncorrelated", "clustered_range",
+                        "nested_loop_join", "aggregate")),
     ],
 )  # fmt: skip
 def test_sqlite_counts_what_system_calls_returned(query: str, mode: str) -> None:
-    found, read, _ = watched("sqlite", query, sqlite={"cache_size": -1000, "journal_mode": mode})
+    """What a query that only reads wrote is temporary."""
+    pragmas = {"cache_size": -1000, "journal_mode": mode}
+    found, read, written = watched("sqlite", query, sqlite=pragmas)
     beside = of_data(read) - found["read_bytes"]
     # One transaction; with a log its index in memory tells instead.
     assert 0 <= beside <= 2 * CHANGE_COUNTER, (read, found)
-
-
-@needs.ebpf
-@pytest.mark.parametrize("query", ["sort_spill", pytest.param("full_scan", marks=pytest.mark.long)])
-def test_what_a_query_that_only_reads_wrote_is_temporary(query: str) -> None:
-    found, _, written = watched("sqlite", query)
     names = [name for name in written if not name.startswith("etilqs_") and written[name]]
     assert names == [], "its temporary files, and no other"
     assert sum(written.values()) == found["temporary_bytes"]
     assert (found["temporary_bytes"] > 0) == (query == "sort_spill")
 
 
+@pytest.mark.long
 def test_sqlite_is_watched_by_a_preloaded_library_too() -> None:
     """Its process is started by us: a preloaded library sees it as eBPF does."""
     found, read, _ = watched("sqlite", "full_scan", "shim")

@@ -9,12 +9,12 @@ truncation (synced with `full`), or zeros over its header (synced). The log (WAL
 from __future__ import annotations
 
 import math
-import time
 import uuid
 from collections import Counter
 from typing import Any
 
 import pytest
+from nfslab import clock
 from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParameters
 from nfslab.evidence.syscalls.ways import Way, shim_missing
 from nfslab.results.records import Metric
@@ -55,11 +55,11 @@ def watched(
             collector.ready(run.context)
             work.prepare(run.context)
             assert collector.applies(run.context).ok
-            began = time.monotonic()
+            began = clock.monotonic()
             collector.start(run.context)
             outcome = work.measure(run.context)
             evidence = collector.stop()
-            watched_s = time.monotonic() - began
+            watched_s = clock.monotonic() - began
             assert work.verify(run.context, outcome)[0].verdict == "ok"
     assert "incomplete" not in evidence.summary, evidence.summary
     classes = {
@@ -76,11 +76,13 @@ def watched(
 @pytest.mark.parametrize(
     ("mode", "level", "each"),
     [
-        ("delete", "full", {JOURNAL: 2, DIRECTORY: 1, DATABASE: 1}),
-        ("wal", "full", {LOG: 1}),
+        pytest.param(
+            *("delete", "full", {JOURNAL: 2, DIRECTORY: 1, DATABASE: 1}), marks=pytest.mark.system
+        ),
         *(
             pytest.param(*one, marks=pytest.mark.long)
             for one in (
+                ("wal", "full", {LOG: 1}),
                 ("delete", "normal", {JOURNAL: 1, DIRECTORY: 1, DATABASE: 1}),
                 ("delete", "extra", {JOURNAL: 2, DIRECTORY: 2, DATABASE: 1}),
                 ("truncate", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}),
@@ -102,7 +104,10 @@ def test_a_commit_of_sqlite_has_its_syncs(mode: str, level: str, each: dict[str,
 
 @pytest.mark.parametrize(
     "way",
-    [pytest.param("ebpf", marks=needs.ebpf), pytest.param("shim", marks=pytest.mark.long)],
+    [
+        pytest.param("ebpf", marks=[needs.ebpf, pytest.mark.system]),
+        pytest.param("shim", marks=pytest.mark.long),
+    ],
 )
 def test_innodb_counts_the_same_syncs(way: Way) -> None:
     # Nothing is written but for the transactions.
@@ -116,6 +121,7 @@ def test_innodb_counts_the_same_syncs(way: Way) -> None:
     assert abs(seen - grown["Innodb_data_fsyncs"]) <= 2 + math.ceil(watched_s)
 
 
+@pytest.mark.long
 def test_sqlite_is_watched_by_a_preloaded_library_too() -> None:
     """Its program is started by us: a preloaded library sees it as eBPF does."""
     pragmas = {"journal_mode": "truncate", "synchronous": "full"}
