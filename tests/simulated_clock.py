@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
-from typing import Final
+from typing import Final, TypeVar
 
 from nfslab.clock import Clock
+
+T = TypeVar("T")
 
 MONOTONIC_START_NS: Final = 1_000_000_000_000
 WALL_START_NS: Final = 1_800_000_000_000_000_000
@@ -52,3 +55,8 @@ class SimulatedClock(Clock):
         if not event.is_set():
             self.sleep(seconds)
         return event.is_set()
+
+    def get(self, source: queue.SimpleQueue[T], seconds: float) -> T:
+        if source.empty():
+            self.sleep(seconds)
+        return source.get_nowait()

@@ -10,12 +10,15 @@ waits for a process or a socket, which end by an event and not by time.
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 
 class Clock:
@@ -40,6 +43,10 @@ class Clock:
     def wait(self, event: threading.Event, seconds: float | None = None) -> bool:
         """Waits until the event is set, or for this many seconds; returns whether it is set."""
         return event.wait(seconds)
+
+    def get(self, source: queue.SimpleQueue[T], seconds: float) -> T:
+        """Returns a queue's next item, or raises queue.Empty after this many seconds."""
+        return source.get(timeout=seconds)
 
 
 class Deadline:
@@ -111,3 +118,8 @@ def sleep(seconds: float) -> None:
 def wait(event: threading.Event, seconds: float | None = None) -> bool:
     """Waits until the event is set, or for this many seconds; returns whether it is set."""
     return _current.wait(event, seconds)
+
+
+def get(source: queue.SimpleQueue[T], seconds: float) -> T:
+    """Returns a queue's next item, or raises queue.Empty after this many seconds."""
+    return _current.get(source, seconds)

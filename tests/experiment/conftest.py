@@ -14,6 +14,8 @@ from nfslab.targets.registry import TARGETS
 from nfslab.workloads.registry import WORKLOADS
 
 from tests.experiment import fakes
+from tests.experiment.agents_in_memory import HostsInMemory, install
+from tests.experiment.one_at_a_time import OneAtATime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,10 +59,12 @@ def _fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     registries = (COLLECTORS, TARGETS, WORKLOADS)
     before = [dict(registry) for registry in registries]
     fakes.register()
-    fakes.EVENTS.clear()
+    for seen in (fakes.EVENTS, fakes.MET, fakes.SERVERS_DIE):
+        seen.clear()
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))
     # The real one watches the machine for a while before each run.
     monkeypatch.setattr(provenance, "provenance", lambda *_asked: {"planted": True})
+    monkeypatch.setattr(provenance, "_told_commit", ("0" * 40, ""))
     monkeypatch.setattr(Member, "patience", fakes.PATIENT)
     yield
     for registry, content in zip(registries, before, strict=True):
@@ -78,12 +82,18 @@ def real_provenance(_fakes: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostsInMemory]:
+    """Client hosts and a server's host in memory; the test's thread is the prime."""
+    one_at_a_time = OneAtATime()
+    with clock.replaced(one_at_a_time), one_at_a_time.running(monkeypatch):
+        yield install(monkeypatch, one_at_a_time, tmp_path / "agents")
+
+
+@pytest.fixture
 def leap(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Lets so many seconds of limits go by at once: what a run takes here is no matter then."""
     leaps: list[float] = []
-    leapt = SimpleNamespace(
-        monotonic=lambda: clock.monotonic() + sum(leaps), sleep=clock.sleep
-    )
+    leapt = SimpleNamespace(monotonic=lambda: clock.monotonic() + sum(leaps), sleep=clock.sleep)
     monkeypatch.setattr(stop, "clock", leapt)
     return leaps.append
 

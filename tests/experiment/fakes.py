@@ -12,11 +12,11 @@ import math
 import os
 import random
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pyarrow as pa
+from nfslab import clock
 from nfslab.cluster.base import Patience
 from nfslab.errors import RunFailed
 from nfslab.evidence.collector import Collector, CollectorParameters, Evidence
@@ -26,16 +26,23 @@ from nfslab.quantities import Size
 from nfslab.results.records import CheckRecord, DurabilityRecord, Metric
 from nfslab.targets.base import Place, Target, TargetParameters
 from nfslab.targets.registry import TARGETS
-from nfslab.workloads.base import Outcome, RunContext, Workload, WorkloadParameters
+from nfslab.workloads.base import HostFigures, Outcome, RunContext, Workload, WorkloadParameters
 from nfslab.workloads.registry import WORKLOADS
 from pydantic import Field, model_validator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nfslab.context import HostPart, Met
     from nfslab.hosts.base import Hosts
     from nfslab.machine.resources import Resources
 
 EVENTS: list[str] = []
 """What was called, in order (in this process)."""
+MET: list[Met] = []
+"""Where client hosts met (in this process)."""
+SERVERS_DIE: list[str] = []
+"""Where the workload's own server is, "here" or "apart": there it is dead."""
 PATIENT = Patience(ready_s=300.0, busy_s=120.0, load_s=120.0, start_s=2.0)
 """Of hosts of tests: one whose processes get no processor for some seconds is not lost, and it
 hears in time when to begin."""
@@ -49,6 +56,8 @@ class FolderParameters(TargetParameters):
     """Why it cannot run here, when a test wants so."""
     free: Size | None = None
     down_fails: bool = False
+    shared: bool = False
+    """One for all client hosts, made where the server is."""
 
 
 class FolderTarget(Target):
@@ -56,6 +65,11 @@ class FolderTarget(Target):
     summary: ClassVar[str] = "a folder, for tests"
     Parameters: ClassVar[type[TargetParameters]] = FolderParameters
     parameters: FolderParameters
+
+    def __init__(self, name: str, parameters: TargetParameters) -> None:
+        super().__init__(name, parameters)
+        self.told: dict[str, Any] = {}
+        """What was said of it where it is up."""
 
     @classmethod
     def available(cls) -> Availability:
@@ -75,6 +89,8 @@ class FolderTarget(Target):
     def up(self, resources: Resources, hosts: Hosts, *, owner: int | None = None) -> Place:
         EVENTS.append(f"up {self.name}")
         path = Path(self.parameters.path) / f"{resources.name}-{self.name}"
+        if self.told:
+            path = Path(self.told["path"]) / resources.token
         self._entry = resources.make_directory(path, owner=owner)
         return Place(
             target=self.name,
@@ -87,6 +103,15 @@ class FolderTarget(Target):
             devices=[],
             durability=DurabilityRecord(level=self.parameters.level),
         )
+
+    def for_others(self) -> bool:
+        return self.parameters.shared
+
+    def handed_on(self, place: Place) -> dict[str, Any]:
+        return {"path": str(place.path)}
+
+    def taken(self, told: dict[str, Any]) -> None:
+        self.told = told
 
     def down(self, place: Place) -> None:
         EVENTS.append(f"down {self.name}")
@@ -114,6 +139,12 @@ class FormulaParameters(WorkloadParameters):
     spread: float = 0.0
     """Standard deviation of the log of the rate, drawn for each block and point."""
     estimate: float = 1.0
+    serves: bool = False
+    """It has a server of its own, which counts what its clients tell it."""
+    gates: list[str] = Field(default_factory=list)
+    """Where client hosts wait for each other in the timed part."""
+    fails_on: int | None = None
+    """The client host on which `fail` is meant; all of them without."""
 
     @model_validator(mode="after")
     def _fancy_needs_clients(self) -> FormulaParameters:
@@ -132,6 +163,13 @@ class FormulaWorkload(Workload):
     def __init__(self, parameters: WorkloadParameters) -> None:
         super().__init__(parameters)
         self.process: Any = None
+        self.has_server = self.parameters.serves  # type: ignore[misc]
+        self.is_up = False
+        """Its server is here."""
+        self.served: dict[str, Any] = {}
+        """What was said of its server, where that is another host's."""
+        self.done: float | None = None
+        """What all hosts did, where its server is."""
 
     @classmethod
     def available(cls) -> Availability:
@@ -143,9 +181,47 @@ class FormulaWorkload(Workload):
     def estimate_bytes(self) -> dict[str, int]:
         return {"data": self.parameters.size, "log": self.parameters.size // 2}
 
+    def check_hosts(self, hosts: int, processes: int) -> Availability:
+        return Availability(True)
+
+    def check_server(self, *, has_our_files: bool) -> Availability:
+        return Availability(True)
+
+    def handed_on(self) -> dict[str, Any]:
+        return {"port": 2049}
+
+    def taken(self, told: dict[str, Any]) -> None:
+        self.served = told
+
+    def require_up(self, within_s: float = 0.0) -> None:
+        if SERVERS_DIE and self.is_up:
+            raise RunFailed("the fake server died")
+
+    def counted(self) -> dict[str, Any]:
+        return {"done": self.done}
+
+    def take_counted(self, told: dict[str, Any]) -> None:
+        self.done = told["done"]
+
+    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+        rates = {one.name: one.record.metrics["rate_per_s"].value for one in parts}
+        self.done = sum(rates.values())
+        return Outcome(
+            metrics={
+                "rate_per_s": Metric(value=self.done, unit="1/s", better="higher", primary=True)
+            },
+            by_host={name: HostFigures(rate, 1e6) for name, rate in rates.items()},
+        )
+
+    def _fails(self, context: RunContext) -> str:
+        """What is to fail here."""
+        is_meant = self.parameters.fails_on in (None, context.share and context.share.host)
+        return self.parameters.fail if is_meant else ""
+
     def prepare(self, context: RunContext) -> None:
         EVENTS.append("prepare")
-        p = self.parameters
+        p, fail = self.parameters, self._fails(context)
+        self.is_up = self.has_server and not self.served
         if p.child:
             self.process = context.server_host.spawn(
                 [sys.executable, "-c", "import time; time.sleep(3600)"],
@@ -157,27 +233,33 @@ class FormulaWorkload(Workload):
                 (place.path / f"{role}.dat").write_bytes(b"x" * 4096)
         context.notes.append("a formula stood in for a measurement")
         context.commands.append(["formula", str(p.clients)])
-        if p.fail == "prepare":
+        if fail == "prepare":
             raise RunFailed("the fake server does not start", why="planted", fix="unplant it")
-        if p.fail == "enospc":
+        if fail == "enospc":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/planted")
 
     def measure(self, context: RunContext) -> Outcome:
         EVENTS.append("measure")
-        p = self.parameters
-        if p.fail == "measure":
+        p, fail = self.parameters, self._fails(context)
+        if fail == "measure":
             raise RunFailed("the connection was lost", why="planted")
-        if p.fail == "defect":
+        if fail == "defect":
             raise ZeroDivisionError("planted")
-        if p.fail == "block":
-            time.sleep(3600)  # deaf: never asks whether it should stop
+        if fail == "block":
+            clock.sleep(3600)  # deaf: never asks whether it should stop
         while p.passes and not take_pass(Path(p.passes)):
-            time.sleep(min(0.01, context.remaining_s()))
-        deadline = time.monotonic() + (3600 if p.fail == "hang" else p.measure_s)
-        while (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(0.01, left, context.remaining_s()))
+            clock.sleep(min(0.01, context.remaining_s()))
+        with context.timed() as part:
+            for gate in p.gates:
+                clock.sleep(0.3 * (1 + (context.share.host if context.share else 0)))
+                MET.append(part.meet(gate, {"host": context.share and context.share.host}))
+            until = clock.Deadline(3600 if fail == "hang" else p.measure_s)
+            while not until.passed():
+                clock.sleep(min(0.1, until.left_s(), context.remaining_s()))
         noise = random.Random(f"{context.seed} {p.data} {p.clients}").gauss(0.0, p.spread)
         value = 100.0 * p.clients * math.exp(noise)
+        if context.share is not None:
+            value += context.share.host
         return Outcome(
             metrics={
                 "rate_per_s": Metric(value=value, unit="1/s", better="higher", primary=True),
@@ -188,9 +270,12 @@ class FormulaWorkload(Workload):
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
         EVENTS.append("verify")
-        if self.parameters.fail == "verify":
+        fail = self._fails(context)
+        if fail == "verify":
             raise RunFailed("cannot verify")
-        bad = self.parameters.fail == "violate"
+        bad = fail == "violate"
+        if self.is_up:
+            return [CheckRecord(name="server", verdict="ok", message=f"served {self.done:g}")]
         return [
             CheckRecord(
                 name="sum",

@@ -109,7 +109,15 @@ class AskedPart(BaseModel):
 class Prime:
     """Who told us to: orders come by a thread, and what is said is whole lines."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        read: Callable[[], bytes] = lambda: os.read(agent.STDIN, agent.READ_BYTES),
+        write: Callable[[bytes], int] = lambda text: os.write(agent.STDOUT, text),
+    ) -> None:
+        """`read` returns what came next, nothing when nobody is there any more; `write` how much of
+        a text went out, or raises BrokenPipeError."""
+        self._read = read
+        self._write = write
         self._orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._saying = threading.Lock()
         self.is_gone = False
@@ -133,7 +141,7 @@ class Prime:
         with self._saying:
             try:
                 while text:
-                    text = text[os.write(agent.STDOUT, text) :]
+                    text = text[self._write(text) :]
             except BrokenPipeError:
                 self._leave()
 
@@ -142,7 +150,7 @@ class Prime:
         while True:
             check()
             try:
-                told = self._orders.get(timeout=WAIT_SLICE_S)
+                told = clock.get(self._orders, WAIT_SLICE_S)
             except queue.Empty:
                 continue
             if told is None:
@@ -162,7 +170,7 @@ class Prime:
         known |= {"start": frozenset({"at_ns"}), "clock": frozenset()}
         known |= {"meet": frozenset({"at_ns", "common_ns", "said"})}
         known |= {"verify": frozenset({"counted"})}
-        while heard := os.read(agent.STDIN, agent.READ_BYTES):
+        while heard := self._read():
             for line in lines.feed(heard):
                 told = agent.command_of(line or b"", known, "Please report this.")
                 if told["do"] == "clock":
@@ -318,9 +326,16 @@ class ServingExecution(PartExecution):
 
 
 def main() -> int:
-    """The exit code: 0 sealed, 1 an error was said, 3 nobody is there."""
+    """The exit code, as of `part`."""
     os.environ["NFSLAB_TURN"] = ""  # the prime has the turn
-    prime = Prime()
+    return part(Prime(), Path.cwd())
+
+
+def part(prime: Prime, folder: Path) -> int:
+    """The part that the prime asks for, made in this folder.
+
+    Returns 0 when it is sealed, 1 when an error was said, 3 when nobody is there.
+    """
     prime.begin()
     try:
         prime.say("ready", facts=facts())
@@ -335,9 +350,9 @@ def main() -> int:
         def execution(carrying: Carrying, run: PlannedRun, position: int) -> RunExecution:
             return half(carrying, run, position, asked, prime)
 
-        Path(RUNS).mkdir()
+        (folder / RUNS).mkdir()
         what = Asked(asked.record, asked.run(), asked.position, None, asked.commit)
-        carry_out(what, Path.cwd(), prime.say, execution)
+        carry_out(what, folder, prime.say, execution)
     except Interrupted:
         return 3
     except NfslabError as error:
@@ -346,7 +361,7 @@ def main() -> int:
     finally:
         if prime.is_gone:
             # Nobody is there who would remove it.
-            shutil.rmtree(Path.cwd(), ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
     return 0
 
 

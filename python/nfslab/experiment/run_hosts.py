@@ -265,7 +265,7 @@ class RunHosts:
         """What one says within a slice. While we stood still ourselves, nobody was silent."""
         before = clock.monotonic()
         try:
-            heard = self._heard.get(timeout=SLICE_S)
+            heard = clock.get(self._heard, SLICE_S)
         except queue.Empty:
             heard = None
         stood_s = clock.monotonic() - before - SLICE_S
