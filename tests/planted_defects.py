@@ -24,6 +24,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -266,14 +267,11 @@ def outcome(command: list[str], limit_s: float = LIMIT_S) -> tuple[bool, str]:
     return process.returncode not in (0, 5), "; ".join(failed[:2])[:300]
 
 
-def find_python(defect: dict[str, Any], known: Map) -> tuple[bool, str]:
-    """Asks the tests that pass over the defect's lines."""
-    tests = known.tests(defect["file"], {defect["line"]})
+def find_python(tests: list[str]) -> tuple[bool, str]:
+    """Asks tests that pass over the defect's lines."""
     if not tests:
         return False, "no test passes over it"
-    chosen = [test for test in tests if (ROOT / test.partition("::")[0]).exists()]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", *chosen]
-    return outcome(command)
+    return outcome([sys.executable, "-m", "pytest", "-x", "-q", "--no-header", *tests])
 
 
 def find_rust(defect: dict[str, Any]) -> tuple[bool, str]:
@@ -293,35 +291,51 @@ def find_rust(defect: dict[str, Any]) -> tuple[bool, str]:
     return outcome(command, 900)
 
 
+@contextmanager
+def planted(defect: dict[str, Any]) -> Iterator[None]:
+    """The defect is in the tree within the block."""
+    path = ROOT / defect["file"]
+    before = path.read_bytes()
+    apply = ["git", "apply", "-C1", "--recount", "-"]
+    try:
+        subprocess.run(apply, cwd=ROOT, input=defect["diff"].encode(), check=True)
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+def look_for(defect: dict[str, Any], known: Map) -> tuple[bool, str]:
+    """Returns whether it is found, and by what; a test that fails without it, too, is left out."""
+    if defect["language"] == "rust":
+        with planted(defect):
+            return find_rust(defect)
+    tests = known.tests(defect["file"], {defect["line"]})
+    tests = [test for test in tests if (ROOT / test.partition("::")[0]).exists()]
+    while True:
+        with planted(defect):
+            found, what = find_python(tests)
+        failed = next((test for test in tests if f" {test} " in f"{what} "), None)
+        if not found or failed is None or not find_python([failed])[0]:
+            return found, what
+        tests.remove(failed)
+
+
 def run(defects: list[dict[str, Any]], known: Map, out: Path) -> None:
     """Plants each defect alone; what is known already is kept, so that a stopped run goes on."""
     done = {one["id"]: one for one in json.loads(out.read_text())} if out.exists() else {}
     for defect in defects:
         if defect["id"] in done:
             continue
-        path = ROOT / defect["file"]
-        before = path.read_bytes() if path.exists() else b""
-        patch = ["git", "apply", "-C1", "--recount", "-"]
-        planted = subprocess.run(
-            patch, cwd=ROOT, input=defect["diff"], text=True, capture_output=True
-        )
         began = time.monotonic()
         try:
-            if planted.returncode:
-                found, what = False, "cannot be planted: " + planted.stderr[-200:]
-            elif defect["language"] == "python":
-                found, what = find_python(defect, known)
-            else:
-                found, what = find_rust(defect)
-        finally:
-            if before:
-                path.write_bytes(before)
+            found, what = look_for(defect, known)
+        except (subprocess.CalledProcessError, FileNotFoundError) as error:
+            found, what = False, f"cannot be planted: {error}"
         took = round(time.monotonic() - began, 1)
         done[defect["id"]] = {**defect, "found": found, "what": what, "s": took}
         out.write_text(json.dumps(list(done.values()), indent=1))
         print(defect["id"], defect["file"], defect["line"], found, what, took, flush=True)
-    found_ones = sum(one["found"] for one in done.values())
-    print(f"{found_ones} of {len(done)} found")
+    print(f"{sum(one['found'] for one in done.values())} of {len(done)} found")
 
 
 def main() -> None:

@@ -77,6 +77,7 @@ def long_functions(source: str) -> list[tuple[str, int]]:
     return found
 
 
+@pytest.mark.system
 def test_source_files_stay_short() -> None:
     too_long = {
         str(p.relative_to(ROOT)): n
@@ -86,6 +87,7 @@ def test_source_files_stay_short() -> None:
     assert too_long == {}, "split these: a file holds one idea"
 
 
+@pytest.mark.system
 def test_functions_stay_short() -> None:
     too_long = {
         str(p.relative_to(ROOT)): found
@@ -123,6 +125,7 @@ def errors_without_fix(source: str) -> list[str]:
     return found
 
 
+@pytest.mark.system
 def test_errors_say_what_to_do_next() -> None:
     found = {
         str(p.relative_to(ROOT)): set(said) - NOTHING_TO_DO
@@ -137,6 +140,7 @@ def test_error_rule_finds_an_offence() -> None:
     assert errors_without_fix(planted) == ["{} is wrong"]
 
 
+@pytest.mark.system
 def test_lines_stay_within_the_page() -> None:
     offences = [
         f"{p.relative_to(ROOT)}:{number}"
@@ -147,6 +151,7 @@ def test_lines_stay_within_the_page() -> None:
     assert offences == []
 
 
+@pytest.mark.system
 def test_no_module_is_a_drawer_for_everything() -> None:
     offences = [
         p
@@ -156,6 +161,7 @@ def test_no_module_is_a_drawer_for_everything() -> None:
     assert names(offences) == []
 
 
+@pytest.mark.system
 def test_nothing_is_left_unfinished() -> None:
     marks = re.compile(r"\b(" + "|".join(["unimple" + "mented!", "to" + "do!"]) + ")")
     offences = [
@@ -164,6 +170,7 @@ def test_nothing_is_left_unfinished() -> None:
     assert names(offences) == []
 
 
+@pytest.mark.system
 def test_the_project_speaks_only_of_itself() -> None:
     """No path of a machine and no registry's host in any tracked text file."""
     offences = []
@@ -335,6 +342,7 @@ def test_command_registry_matches_its_folder() -> None:
         assert "nfslab " + name in text, f"`nfslab {name} --help` shows no example"
 
 
+@pytest.mark.system
 def test_crates_depend_downwards_only() -> None:
     if shutil.which("cargo") is None:
         pytest.skip("cargo is not installed")
@@ -369,6 +377,7 @@ def test_crates_depend_downwards_only() -> None:
                 assert rank[other] < rank[name], f"{name} must not depend on {other}"
 
 
+@pytest.mark.system
 def test_rust_library_code_does_not_panic_on_purpose() -> None:
     """No unwrap/expect/panic outside tests: what foreign bytes reach must be an error."""
     call = re.compile(r"\.unwrap\(\)|\.expect\(|\bpanic!\(|\bunreachable!\(")
@@ -383,6 +392,7 @@ def test_rust_library_code_does_not_panic_on_purpose() -> None:
     assert offences == []
 
 
+@pytest.mark.system
 def test_help_is_quick_because_nothing_heavy_is_imported() -> None:
     """`nfslab --help` may not import any of these (0.3 s is the promise to the person)."""
     import sys
