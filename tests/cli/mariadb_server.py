@@ -8,15 +8,16 @@ import select
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.cli.watching import PATIENCE_S
+from tests.waiting import until
 
 PAGE_BYTES = 16384
 SERVER, CLIENT, INSTALL = "mariadbd", "mariadb", "mariadb-install-db"
+END_S = 60
+"""After it a server that was asked to end is killed."""
 USER = "nobody"
 """mariadbd refuses to run as root without a user to become."""
 UNDO = ("--innodb-undo-tablespaces=2",)
@@ -59,7 +60,7 @@ class Cluster:
             [path_of(INSTALL), "--no-defaults", f"--datadir={self.data}", *self._user(),
              "--auth-root-authentication-method=normal", "--skip-test-db",
              "--innodb-use-native-aio=OFF", *UNDO],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert made.returncode == 0, made.stdout + made.stderr
 
@@ -97,7 +98,7 @@ class Cluster:
             yield server
         finally:
             self._end()
-            process.communicate(timeout=PATIENCE_S)
+            process.communicate()
 
     def _end(self) -> None:
         """Who has our folder as its own is ours."""
@@ -107,7 +108,7 @@ class Cluster:
                 try:
                     if pid in self._servers():  # still the same process
                         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-                        if not select.select([descriptor], [], [], PATIENCE_S)[0]:
+                        if not select.select([descriptor], [], [], END_S)[0]:
                             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                 finally:
                     os.close(descriptor)
@@ -139,14 +140,12 @@ class Server:
         return subprocess.run(
             [path_of(CLIENT), "--no-defaults", f"--socket={self.cluster.socket}", "--user=root",
              "--batch", "--skip-column-names"],
-            input=sql, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            input=sql, capture_output=True, text=True, check=False,
         )  # fmt: skip
 
     def await_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE_S
         while self._client("SELECT 1").returncode != 0:
             assert self.process.poll() is None, self.said()
-            assert time.monotonic() < deadline, self.said()
 
     def said(self) -> str:
         """Its log of errors."""
@@ -163,17 +162,14 @@ class Server:
 
     def settled(self) -> Counters:
         """The same, when all of the log is on the disk: the second's own flush has been."""
-        deadline = time.monotonic() + PATIENCE_S
         while (now := self.status())["Innodb_lsn_current"] != now["Innodb_lsn_flushed"]:
-            assert time.monotonic() < deadline, now
+            pass
         return now
 
     def flush_pages(self) -> None:
         """Every changed page goes to its file, by the doublewrite buffer."""
         self.ask("SET GLOBAL innodb_max_dirty_pages_pct = 0")
-        deadline = time.monotonic() + PATIENCE_S
-        while self.status()["Innodb_buffer_pool_pages_dirty"]:
-            assert time.monotonic() < deadline, "pages stay dirty"
+        until(lambda: not self.status()["Innodb_buffer_pool_pages_dirty"])
         self.ask("SET GLOBAL innodb_max_dirty_pages_pct = 90")
 
 

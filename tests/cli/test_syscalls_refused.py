@@ -16,18 +16,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nfslab.evidence.syscalls.ways import shim_missing
 from nfslab.machine.processes import status_of
 
 from tests.cli.invocation import nfslab
-from tests.cli.watching import PATIENCE_S, watched_syncer
 from tests.machine import needs
+from tests.waiting import until
 
 USER = 65534
 ONLY_READING = [
@@ -43,7 +43,7 @@ def said(command: Sequence[object], **more: object) -> subprocess.CompletedProce
     environment = os.environ | {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [str(word) for word in command], text=True, check=False, cwd="/", env=environment,
-        timeout=PATIENCE_S, stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
         **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more),
     )  # fmt: skip
 
@@ -57,11 +57,12 @@ def running(*command: str) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        process.communicate(timeout=PATIENCE_S)
+        process.communicate()
 
 
 @needs.root
 @needs.setpriv
+@pytest.mark.long
 def test_another_users_process_without_permission() -> None:
     with running("cat") as process:
         answer = said([*ONLY_READING, *COMMAND, "--pid", process.pid, "--duration", "1s"])
@@ -74,6 +75,7 @@ def test_another_users_process_without_permission() -> None:
 
 @needs.root
 @needs.setpriv
+@pytest.mark.long
 def test_ones_own_process_without_permission_has_its_totals() -> None:
     """The last way, and it says which others were tried."""
     with running(*ONLY_READING, "cat") as writer:
@@ -96,9 +98,7 @@ def _line(writer: subprocess.Popen[str]) -> None:
     writer.stdin.write("x\n")
     writer.stdin.flush()
     assert writer.stdout.readline() == "x\n"
-    deadline = time.monotonic() + PATIENCE_S
-    while (status := status_of(writer.pid)) is not None and status.state != "S":
-        assert time.monotonic() < deadline, status
+    until(lambda: (status := status_of(writer.pid)) is None or status.state == "S")
 
 
 def _watched_while(writer: subprocess.Popen[str], *options: str) -> str:
@@ -116,12 +116,13 @@ def _watched_while(writer: subprocess.Popen[str], *options: str) -> str:
         for _ in range(LINES):
             _line(writer)
         watch.send_signal(signal.SIGINT)
-        out, _ = watch.communicate(timeout=PATIENCE_S)
+        out, _ = watch.communicate()
     return out
 
 
 @needs.root
 @needs.setpriv
+@pytest.mark.long
 @pytest.mark.skipif(bool(shim_missing()), reason=shim_missing() or "there is one")
 def test_ones_own_command_without_permission_is_preloaded() -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
@@ -138,6 +139,7 @@ def test_ones_own_command_without_permission_is_preloaded() -> None:
 
 @needs.root
 @needs.setpriv
+@pytest.mark.long
 def test_a_way_that_is_not_permitted_is_refused_with_what_would_be() -> None:
     answer = said([*ONLY_READING, *COMMAND, "--way", "ebpf", "--", "true"])
     assert answer.returncode == 1
@@ -148,25 +150,13 @@ def test_a_way_that_is_not_permitted_is_refused_with_what_would_be() -> None:
     assert "leave --way out" in fix
 
 
-@needs.ebpf
-def test_a_process_that_ends_ends_the_watching(tmp_path: Path) -> None:
-    with watched_syncer(tmp_path) as (syncer, watching):
-        syncer.sync(5)
-        syncer.end()
-        out, _ = watching.communicate(timeout=PATIENCE_S)
-    assert watching.returncode == 0
-    (series,) = json.loads(out)["series"]
-    assert (series["class"], series["call"]) == ("SQLite rollback journal", "fsync")
-    assert series["calls"] == 5
-
-
 def test_a_thread_is_no_process_and_its_process_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     over, began = threading.Event(), threading.Event()
-    thread = threading.Thread(target=lambda: (began.set(), over.wait(PATIENCE_S)))
+    thread = threading.Thread(target=lambda: (began.set(), over.wait()))
     thread.start()
-    began.wait(PATIENCE_S)
+    began.wait()
     try:
         answer = nfslab(capsys, "syscalls", "--pid", thread.native_id)
     finally:
@@ -177,38 +167,20 @@ def test_a_thread_is_no_process_and_its_process_is_named(
     assert f"fix: --pid {os.getpid()}" in answer.err
 
 
-@pytest.mark.parametrize(
-    ("program", "what", "fix"),
-    [
-        ("", "the command is an empty text", "give a program after --"),
-        ("/no/such/program", "'/no/such/program' was not found", "give its path"),
-        ("/tmp", "/tmp is a folder", "give a program"),
-    ],
-)
-def test_what_is_no_program(
-    capsys: pytest.CaptureFixture[str], program: str, what: str, fix: str
-) -> None:
-    answer = nfslab(capsys, "syscalls", "--", program)
-    assert answer.code == 2
-    assert what in answer.err
-    assert fix in answer.err
-
-
-def test_a_program_without_permission_to_be_one(
+def test_what_is_no_program_and_no_process(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n", "utf-8")
-    answer = nfslab(capsys, "syscalls", "--", program)
-    assert answer.code == 2
-    assert f"{program} cannot be executed" in answer.err
-    assert f"fix: chmod +x {program}" in answer.err
-
-
-def test_an_unknown_process(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = nfslab(capsys, "syscalls", "--pid", 2**22 + 1)  # beyond the greatest pid_max
-    assert answer.code == 2
-    assert str(2**22 + 1) in answer.err
+    for given, words in (
+        (["--", ""], "give a program after --"),
+        (["--", "/no/such/program"], "give its path"),
+        (["--", "/tmp"], "/tmp is a folder"),
+        (["--", program], f"fix: chmod +x {program}"),
+        (["--pid", 2**22 + 1], str(2**22 + 1)),  # beyond the greatest pid_max
+    ):
+        answer = nfslab(capsys, "syscalls", *given)
+        assert (answer.code, words in answer.err) == (2, True), answer
 
 
 @pytest.fixture
@@ -218,10 +190,10 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_an_output_that_is_full(text: Path, options: list[str]) -> None:
+@pytest.mark.system
+def test_an_output_that_is_full(text: Path) -> None:
     with open("/dev/full", "w", encoding="ascii") as full:
-        answer = said([*COMMAND, "--read", text, *options], stdout=full)
+        answer = said([*COMMAND, "--read", text, "--json"], stdout=full)
     assert answer.returncode == 1
     assert answer.stderr.splitlines() == [
         "nfslab: the output cannot be written",
@@ -235,7 +207,13 @@ def _small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
 
-@pytest.mark.parametrize(("option", "name"), [("--html", "page.html"), ("--parquet", "tables")])
+@pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        pytest.param("--html", "page.html", marks=pytest.mark.system),
+        pytest.param("--parquet", "tables", marks=pytest.mark.long),
+    ],
+)
 def test_a_page_without_room_loses_nothing_of_what_was_seen(
     text: Path, option: str, name: str
 ) -> None:
@@ -261,3 +239,118 @@ def test_a_page_never_takes_the_place_of_a_device(
     assert answer.code == 2
     assert str(pipe) in answer.err
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+PROGRAM = """
+import os, sys
+file = os.open(sys.argv[1] + "/x-journal", os.O_RDWR | os.O_CREAT)
+os.write(file, b"x")
+os.fsync(file)
+"""
+MISSING = "No such file or directory (os error 2)"
+WITHOUT_TRACEFS = "hide /sys/kernel/tracing; hide /sys/kernel/debug"
+LOCKED = """hide /sys/kernel/security
+echo "none integrity [confidentiality]" > /sys/kernel/security/lockdown"""
+
+hidden = [
+    pytest.mark.long, needs.ebpf, needs.root, needs.setpriv, needs.program("unshare"),
+    pytest.mark.skipif(bool(shim_missing()), reason=f"no shim: {shim_missing()}"),
+]  # fmt: skip
+
+
+def on_a_hidden_machine(test: Any) -> Any:
+    """Each is made in a mount namespace of its own, where empty file systems hide what this
+    machine has."""
+    for mark in hidden:
+        test = mark(test)
+    return test
+
+
+def there(hiding: str, *command: object) -> subprocess.CompletedProcess[str]:
+    """Runs it where this is hidden."""
+    script = f'set -e\nhide() {{ mount -t tmpfs none "$1"; }}\n{hiding}\nexec "$@"'
+    argv = ["unshare", "--mount", "sh", "-c", script, "sh", *map(str, command)]
+    return subprocess.run(
+        argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+def watched(folder: Path, hiding: str, *capabilities: str) -> tuple[str, list[list[str]], str]:
+    """The way that was used, why not those before it, and what was said of it meanwhile."""
+    answer = there(
+        hiding, *capabilities, sys.executable, "-m", "nfslab", "syscalls", "--json", "--",
+        sys.executable, "-S", "-c", PROGRAM, folder,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    (series,) = found["series"]
+    assert (series["call"], series["calls"]) == ("fsync", 1)
+    return found["way"], found["why_not"], answer.stderr
+
+
+@on_a_hidden_machine
+@pytest.mark.parametrize(
+    ("hiding", "capabilities", "reason"),
+    [
+        (
+            "hide /sys/kernel/btf", [],
+            "the kernel's type information (BTF) cannot be read: "
+            f"/sys/kernel/btf/vmlinux: {MISSING}",
+        ),
+        (
+            WITHOUT_TRACEFS, ["setpriv", "--bounding-set=-sys_admin"],
+            "the tracepoints of the kernel cannot be reached: "
+            f"/sys/kernel/tracing: {MISSING}; /sys/kernel/debug/tracing: {MISSING}; "
+            "a mount of its own: Operation not permitted (os error 1)",
+        ),
+        (
+            LOCKED, ["setpriv", "--bounding-set=-all"],
+            'the kernel is locked down ("confidentiality"): '
+            "it then refuses programs that read its memory, and its tracepoints",
+        ),
+        (
+            "", ["setpriv", "--bounding-set=-all"],
+            "Linux does not let this user load an eBPF program: "
+            "Operation not permitted (os error 1)",
+        ),
+    ],
+    ids=["no BTF", "no tracefs, no right to mount it", "lockdown", "no capability"],
+)  # fmt: skip
+def test_the_next_way_is_taken_and_named(
+    tmp_path: Path, hiding: str, capabilities: list[str], reason: str
+) -> None:
+    way, why_not, said = watched(tmp_path, hiding, *capabilities)
+    assert (way, why_not) == ("shim", [["ebpf", reason]])
+    assert said.splitlines()[:2] == [
+        f"not by eBPF: {reason}", "watching by a preloaded library, level sync",
+    ]  # fmt: skip
+
+
+@on_a_hidden_machine
+def test_a_tracefs_that_is_not_mounted_is_mounted_where_nobody_sees_it(tmp_path: Path) -> None:
+    way, why_not, _ = watched(tmp_path, WITHOUT_TRACEFS)
+    assert (way, why_not) == ("ebpf", [])
+
+
+@on_a_hidden_machine
+def test_what_the_kernel_grants_counts_and_not_what_a_file_says(tmp_path: Path) -> None:
+    way, _, _ = watched(tmp_path, LOCKED)
+    assert way == "ebpf"
+
+
+@on_a_hidden_machine
+def test_a_process_that_runs_has_its_totals_only(tmp_path: Path) -> None:
+    answer = there(
+        "hide /sys/kernel/btf", sys.executable, "-m", "nfslab", "syscalls", "--pid", os.getpid(),
+        "--duration", "0.1s", "--json",
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    assert found["way"] == "views"
+    assert [way for way, _ in found["why_not"]] == ["ebpf", "shim", "strace"]
+    answer = there(
+        "hide /sys/kernel/btf", sys.executable, "-m", "nfslab", "syscalls", "--pid", os.getpid(),
+        "--way", "ebpf",
+    )  # fmt: skip
+    assert answer.returncode == 1
+    assert "CONFIG_DEBUG_INFO_BTF" in answer.stderr

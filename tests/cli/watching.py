@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from nfslab.evidence.syscalls.watch import SyscallWatch
 
-PATIENCE_S = 120
 ROUNDS = 3
 SYNCER = """
 import os, sys
@@ -46,7 +45,7 @@ class Syncer:
             self._line()
 
     def end(self) -> None:
-        self.process.communicate("", timeout=PATIENCE_S)
+        self.process.communicate("")
 
     def _line(self) -> None:
         assert self.process.stdout is not None
@@ -99,8 +98,7 @@ def loads(monkeypatch: pytest.MonkeyPatch, *loads: Callable[[], object]) -> Iter
     def end(wanted: list[int]) -> None:
         with changed:
             changed.wait_for(
-                lambda: over.is_set() or all(a >= b for a, b in zip(done, wanted, strict=True)),
-                PATIENCE_S,
+                lambda: over.is_set() or all(a >= b for a, b in zip(done, wanted, strict=True))
             )
             if not over.is_set():
                 os.kill(os.getpid(), signal.SIGINT)
@@ -121,4 +119,4 @@ def loads(monkeypatch: pytest.MonkeyPatch, *loads: Callable[[], object]) -> Iter
                 over.set()
                 changed.notify_all()
             for one in repeated:
-                one.result(PATIENCE_S)
+                one.result()
