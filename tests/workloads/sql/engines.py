@@ -11,25 +11,30 @@ from typing import Any
 import pytest
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
+from nfslab.workloads.sql import workload as module
 from nfslab.workloads.sql.dialect import dialect_class
-from nfslab.workloads.sql.queries import QUERIES
+from nfslab.workloads.sql.queries import QUERIES, WRITING
 from nfslab.workloads.sql.workload import SqlWorkload
 
-from tests.workloads.run_context import Run, run_of
+from tests.workloads.run_context import Run, kept_up, run_of
 
 SIZE = 4 << 20
 ENGINES = ("mariadb", "sqlite")
-QUICK = {"full_scan", "nested_loop_join", "sort_spill", "create_index", "bulk_copy"}
-"""One of each way of working; MariaDB takes two seconds to come and go."""
+OWN = {"create_index", "bulk_copy"}
+"""Of those that write: MariaDB takes two seconds to come and go."""
 EACH = [
     pytest.param(
-        engine, query, marks=() if query in QUICK or engine == "sqlite" else pytest.mark.long
+        engine,
+        query,
+        marks=pytest.mark.long
+        if engine == "mariadb" and query in WRITING - OWN
+        else pytest.mark.system,
     )
     for engine in ENGINES
     for query in QUERIES
     if query not in dialect_class(engine).lacking
 ]
-every_engine = pytest.mark.parametrize("engine", ENGINES)
+every_engine = pytest.mark.parametrize("engine", ENGINES, scope="module")
 
 
 def workload(engine: str, query: str, **values: Any) -> SqlWorkload:
@@ -44,6 +49,30 @@ def workload(engine: str, query: str, **values: Any) -> SqlWorkload:
     if not (answer := work.check()).ok:
         pytest.skip(answer.reason)
     return work
+
+
+def on(up: SqlWorkload, query: str, **values: Any) -> SqlWorkload:
+    """A query that only reads, on a database that is kept up."""
+    work = workload(up.engine, query, **values)
+    work.dialect.__dict__["database"] = up.dialect.database  # type: ignore[attr-defined]
+    return work
+
+
+@pytest.fixture
+def keeps_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine's page cache is left alone: engines' own counters are what is asked for."""
+    monkeypatch.setattr(module, "drop_page_cache", lambda _folders: {"dropped": "all"})
+
+
+@contextmanager
+def kept(engine: str, scratch: Path) -> Iterator[SqlWorkload]:
+    """A loaded database for queries that only read."""
+    work = workload(engine, "full_scan")
+    with (
+        prepared(work, scratch) as run,
+        kept_up(work.dialect.database, run.context),
+    ):
+        yield work
 
 
 @contextmanager
