@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -43,8 +44,6 @@ from tests.disk import DISK
 from tests.hosts.here import HERE
 from tests.machine import needs
 
-PATIENCE_S = 120
-VERSIONS = ("3", "4.0", "4.1", "4.2")
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -55,7 +54,14 @@ def missing() -> str:
     return ""
 
 
-kernel = pytest.mark.skipif(bool(missing()), reason=missing() or "it can")
+_skipped = pytest.mark.skipif(bool(missing()), reason=missing() or "it can")
+
+
+def kernel(test: Any) -> Any:
+    """Needs the kernel's client and server, and is long as a guest is."""
+    return pytest.mark.long(_skipped(test))
+
+
 without_min_threads = pytest.mark.skipif(
     least_threads() is not None, reason="this kernel's nfsd has min_threads"
 )
@@ -139,9 +145,10 @@ def kernel_server() -> Iterator[Nfsd]:
 
 @kernel
 class TestOneServer:
-    @pytest.mark.parametrize("version", VERSIONS)
-    @pytest.mark.parametrize(("rsize", "wsize"), [(4096, 65536), (262144, 8192)])
-    @pytest.mark.parametrize("ac", [True, False])
+    @pytest.mark.parametrize(
+        ("version", "rsize", "wsize", "ac"),
+        [("3", 4096, 65536, True), ("4.0", 262144, 8192, False), ("4.2", 262144, 8192, True)],
+    )
     def test_options_are_in_effect(
         self, nfsd: Nfsd, scratch: Path, resources: Resources, version: str, rsize: int,
         wsize: int, ac: bool,
@@ -176,7 +183,7 @@ class TestOneServer:
             assert stored.read_bytes() == data
 
     @needs.program("tcpdump")
-    @pytest.mark.parametrize("version", VERSIONS)
+    @pytest.mark.parametrize("version", ["3", "4.2"])
     def test_mountstats_and_a_capture_count_the_same(
         self, nfsd: Nfsd, scratch: Path, resources: Resources, tmp_path: Path, version: str
     ) -> None:
@@ -188,17 +195,8 @@ class TestOneServer:
                 small_load(place.path)
                 moved = since(settled(place), before)
         assert moved is not None
-        trace = [
-            sys.executable,
-            "-m",
-            "nfslab",
-            "trace",
-            str(file),
-            "--calls",
-            str(table),
-            "--json",
-        ]
-        done = subprocess.run(trace, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
+        trace = [sys.executable, "-m", "nfslab", "trace", str(file), "--calls", str(table)]
+        done = subprocess.run([*trace, "--json"], check=True, capture_output=True, text=True)
         assert json.loads(done.stdout)["lost"] == {"bytes": 0, "gaps": 0}
         rows = pq.read_table(table, columns=["program", "operation", "operations"]).to_pylist()
         seen = Counter(
@@ -218,14 +216,14 @@ class TestOneServer:
     ) -> None:
         options = f"vers=4.2,port={nfsd.port}"
         argv = ["mount", "-t", "nfs", "-o", options, "127.0.0.1:/", str(tmp_path)]
-        subprocess.run(argv, check=True, timeout=PATIENCE_S)
+        subprocess.run(argv, check=True)
         ours = nfsd.target(scratch, vers="4.2")
         with pytest.raises(RunFailed) as told:
             ours.up(resources, HERE)
         assert str(tmp_path) in str(told.value.why)
         # It is not seen any more, but the kernel still has its connections.
         with (tmp_path / "held").open("w"):
-            subprocess.run(["umount", "-l", str(tmp_path)], check=True, timeout=PATIENCE_S)
+            subprocess.run(["umount", "-l", str(tmp_path)], check=True)
             with pytest.raises(RunFailed, match="somebody else"):
                 ours.up(resources, HERE)
         ours.down(ours.up(resources, HERE))
@@ -298,10 +296,7 @@ def test_further_options_settings_and_the_server_are_as_asked(
     ("parameters", "error", "words"),
     [
         ({"vers": "4.2", "rsize": 1000}, RunFailed, "rsize=1000: in effect is rsize=4096"),
-        ({"vers": "4.2", "rsize": "8M"}, RunFailed, "rsize=8388608: in effect is rsize="),
-        ({"vers": "4.2", "mount_options": ["wdelay"]}, UsageError, "wdelay"),
         ({"vers": "4.2", "mount_options": ["acregmin=soon"]}, UsageError, "acregmin"),
-        ({"vers": "3", "proto": "udp"}, NfslabError, "udp"),
         ({"vers": "4.2", "nfs_versions": ["3"]}, RunFailed, "vers=4.2"),
         ({"export_options": ["sometimes"]}, RunFailed, "sometimes"),
         pytest.param({"min_threads": 2}, RunFailed, "min_threads", marks=without_min_threads),
@@ -320,27 +315,6 @@ def test_what_is_not_as_asked_fails_and_is_named(
     assert words in f"{told.value} {told.value.why} {told.value.fix}"
     assert list(scratch.iterdir()) == []
     assert resources.close() == []
-
-
-@kernel
-def test_a_server_that_is_not_there_is_said(scratch: Path, resources: Resources) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    options = {"server": "127.0.0.1:/export", "vers": "4.2", "mount_options": [f"port={port}"]}
-    with pytest.raises(RunFailed) as told:
-        target(scratch, **options).up(resources, HERE)
-    assert "refused" in str(told.value.why)
-    assert list(scratch.iterdir()) == []
-
-
-@kernel
-def test_an_async_export_is_volatile(scratch: Path, resources: Resources) -> None:
-    for sync in (True, False):
-        with up(scratch, resources, export_sync=sync, vers="4.2") as place:
-            reasons = " ".join(place.durability.reasons)
-            assert place.durability.level == "volatile"
-            # Memory is volatile by itself; only the export says async.
-            assert ("the export is async" in reasons) is not sync
 
 
 @kernel
@@ -433,12 +407,12 @@ def test_a_kill_leaves_nothing(
         os.kill(serving, signal.SIGKILL)
     run.send_signal(signal.SIGKILL)
     if server == "knfsd":
-        run.wait(PATIENCE_S)
+        run.wait()
     # Of the embedded server no answer comes; of the other the answer is waited for.
     if server == "embedded":
         monkeypatch.setattr(nfs_mounts, "ANSWER_LIMIT_S", 1)
     told = recover()
-    run.wait(PATIENCE_S)
+    run.wait()
     run.stdout.close()
     assert not [sentence for sentence in told if "could not" in sentence], told
     assert not [one for one in mounts() if scratch in one.mount_point.parents]
@@ -475,14 +449,12 @@ def small_load(folder: Path) -> None:
 
 def settled(place: Place) -> MountCounts:
     """Counts when no call is outstanding: a CLOSE goes on after close(2) has returned."""
-    deadline = time.monotonic() + PATIENCE_S
     last = counts(place)
     while True:
         time.sleep(0.2)
         now = counts(place)
         if now.total("sends") == now.total("receives") and now.operations == last.operations:
             return now
-        assert time.monotonic() < deadline
         last = now
 
 
@@ -497,10 +469,8 @@ def captured(file: Path, port: int) -> Iterator[None]:
         tool = subprocess.Popen(argv, stderr=subprocess.DEVNULL)
 
         def until_seen() -> None:
-            deadline = time.monotonic() + PATIENCE_S
             mark = secrets.token_bytes(16)
             while not (file.exists() and mark in file.read_bytes()):
-                assert time.monotonic() < deadline
                 marks.sendto(mark, own)
                 time.sleep(0.1)
 
@@ -510,15 +480,4 @@ def captured(file: Path, port: int) -> Iterator[None]:
             until_seen()
         finally:
             tool.send_signal(signal.SIGINT)
-            tool.wait(PATIENCE_S)
-
-
-@kernel
-def test_nothing_of_the_machine_is_read_or_changed_by_the_server(
-    scratch: Path, resources: Resources
-) -> None:
-    own = Path("/var/lib/nfs/etab")
-    before = (own.read_bytes() if own.exists() else None, sorted(os.listdir("/run")))
-    with up(scratch, resources, client="none"):
-        assert not Path("/proc/fs/nfsd/threads").exists()
-        assert (own.read_bytes() if own.exists() else None, sorted(os.listdir("/run"))) == before
+            tool.wait()

@@ -20,7 +20,7 @@ from nfslab.machine.processes import all_statuses
 from nfslab.machine.resources import Resources, recover
 from nfslab.servers.knfsd import IO_MODES, MODES
 
-from tests.mount.test_kernel_nfs import PATIENCE_S, ROOT, kernel, up
+from tests.mount.test_kernel_nfs import ROOT, kernel, missing, up
 
 SPLICE = IO_MODES / "disable-splice-read"
 LINUX = tuple(int(part) for part in os.uname().release.split(".")[:2])
@@ -32,7 +32,7 @@ def modes() -> dict[str, str]:
 
 
 def has_modes() -> bool:
-    if kernel.mark.args[0]:
+    if missing():
         return False
     subprocess.run(["modprobe", "nfsd"], check=True)
     return (IO_MODES / "io_cache_read").exists()
@@ -117,7 +117,7 @@ def test_a_kill_leaves_neither(scratch: Path, state: Path, what: str) -> None:
         assert process.stdout.readline() == "up\n"
         assert (least_threads(), modes()) != before
         process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE_S)
+        process.wait()
     recover()
     assert (least_threads(), modes()) == before
     assert list((state / "journals").glob("*.jsonl")) == []
