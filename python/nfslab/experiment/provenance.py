@@ -15,6 +15,7 @@ import functools
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 VERSION_LIMIT_S = 2.0
+VERSION_CHARACTERS = 200
+VERSION = re.compile(r"(?:^|[\s(\"']|[A-Za-z][-/])[vV]?\d+(?:\.\d+)+(?![\w.+~-]*(?:\.so\b|/))")
+"""1.2, v1.2, fio-3.33, nginx/1.22.1; no part of a path, no library's (libc-2.31.so)."""
+UNDOTTED_VERSION = re.compile(r"\b[Vv]ersion:? v?\d|^[\w.+-]+ (?:\([^)]*\) )?\d+\w*(?:$|[ ,(])")
+"""version 12, systemd 252, postgres (PostgreSQL) 18beta1."""
+CANNOT_START = (126, 127)
+"""Exit codes of a shell or a loader for what cannot be executed, or lacks a library."""
+DOES_NOT_START = "it does not start"
 MOUNTS_MAX = 256
 MEMORY_STEP_BYTES = 64 << 20
 """Kernels of different builds keep slightly different amounts for themselves."""
@@ -233,13 +242,26 @@ def _software(reader: Reader, programs: Iterable[str | Sequence[str]]) -> dict[s
 
 
 def program_version(argv: tuple[str, ...]) -> tuple[str, str]:
-    """(first line that a program printed, ""), or ("", why not); asked once as it is."""
+    """(the line with a program's version, ""), or ("", why there is none); asked once as it is."""
     return _version(argv, os.stat(argv[0]).st_mtime_ns)
+
+
+def version_line(printed: str) -> str:
+    """Returns the first line with a version in it, without its surroundings; "" where none has.
+
+    Programs print warnings before it, and some that cannot start print the shell's or the loader's.
+    """
+    lines = [line.strip() for line in printed.splitlines()]
+    for pattern in (VERSION, UNDOTTED_VERSION):
+        for line in lines:
+            if pattern.search(line):
+                return line[:VERSION_CHARACTERS]
+    return ""
 
 
 @functools.lru_cache(maxsize=256)
 def _version(argv: tuple[str, ...], modified_ns: int) -> tuple[str, str]:
-    """(first line printed, ""), or ("", why not). A changed program is asked again."""
+    """(the version's line, ""), or ("", why not). A changed program is asked again."""
     try:
         completed = subprocess.run(
             argv,
@@ -251,8 +273,11 @@ def _version(argv: tuple[str, ...], modified_ns: int) -> tuple[str, str]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         return "", str(error)
-    lines = completed.stdout.decode(errors="replace").strip().splitlines()
-    return (lines[0][:200], "") if lines else ("", "it printed nothing")
+    if line := version_line(completed.stdout.decode(errors="replace")):
+        return line, ""
+    if completed.returncode < 0 or completed.returncode in CANNOT_START:
+        return "", f"{DOES_NOT_START}: exit code {completed.returncode}"
+    return "", "no version told"
 
 
 @functools.lru_cache(maxsize=1)
