@@ -12,13 +12,17 @@ import errno
 import importlib
 import os
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from nfslab import __version__
 from nfslab.cli.registry import COMMANDS, READERS
+from nfslab.display import called
 from nfslab.errors import NfslabError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 EXAMPLES = """\b
 Examples:
@@ -26,6 +30,18 @@ Examples:
   nfslab run experiments/placement-2001.toml --dry-run
   nfslab report results/placement-2001-1a2b3c4d
 """
+
+
+class CalledFormatter(click.HelpFormatter):
+    """Help whose commands can be pasted."""
+
+    def write_text(self, text: str) -> None:
+        """Paragraphs and examples."""
+        super().write_text(called.as_called(text))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], *more: Any, **named: Any) -> None:
+        """Options and commands, with what they are for."""
+        super().write_dl([(term, called.as_called(text)) for term, text in rows], *more, **named)
 
 
 class LazyGroup(click.Group):
@@ -75,8 +91,11 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Entry point: run the command line and leave with the right exit code."""
+    click.Context.formatter_class = CalledFormatter
     try:
-        code = cli.main(prog_name="nfslab", standalone_mode=False)
+        code = cli.main(
+            prog_name=called.name(), complete_var="_NFSLAB_COMPLETE", standalone_mode=False
+        )
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except click.ClickException as error:
@@ -105,7 +124,7 @@ def main() -> NoReturn:
         sys.exit(1)
     except NfslabError as error:
         first, *rest = error.lines()
-        print(f"nfslab: {first}", *rest, sep="\n", file=sys.stderr)
+        print(f"nfslab: {first}", *map(called.as_called, rest), sep="\n", file=sys.stderr)
         sys.exit(error.exit_code)
     # Without standalone mode click returns what a command gave to `ctx.exit`.
     sys.exit(code if isinstance(code, int) else 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nfslab.display.called import as_called
 from nfslab.errors import ResultsError, UsageError
 from nfslab.plugins import meant
 
@@ -90,7 +92,8 @@ def command(
     if as_json:
         click.echo(json.dumps(told | {"outcome": decided, "said": said}, indent=1))
     else:
-        click.echo(f"{said}\nreport: nfslab report {session.folder.path}")
+        report = shlex.quote(str(session.folder.path))
+        click.echo(as_called(f"{said}\nreport: nfslab report {report}"))
     sys.exit(0 if decided == "confirmed" else 3)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.cli.arguments import print_json
+from nfslab.display.called import as_called
 from nfslab.display.numbers import counted, interval, p_value, quantity, ratio
 from nfslab.display.terminal import date, printable, table
 from nfslab.errors import ResultsError
@@ -76,7 +77,8 @@ def _list_shipped(as_json: bool) -> None:
     for entry in entries:
         for obstacle in entry["cannot_run"]:
             click.echo(f"{entry['name']} cannot run here: {obstacle}")
-    click.echo("\nnfslab run EXPERIMENT --dry-run tells more; nfslab run EXPERIMENT runs it.")
+    more = "nfslab run EXPERIMENT --dry-run tells more; nfslab run EXPERIMENT runs it."
+    click.echo(f"\n{as_called(more)}")
 
 
 def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
@@ -187,7 +189,7 @@ def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
         for what in ("damaged", "partial"):
             if entry[what]:
                 runs = counted(entry[what], f"{what} run")
-                click.echo(f"{entry['folder']}: {runs} (see `nfslab show`)")
+                click.echo(f"{entry['folder']}: {runs} (see {as_called('`nfslab show`')})")
         if with_runs:
             _print_runs(entry)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from nfslab.display.called import as_called
 from nfslab.display.terminal import table
 from nfslab.errors import UsageError
 from nfslab.plugins import meant
@@ -50,7 +51,8 @@ def command(kind: str | None, out: Path | None) -> None:
         click.echo(text, nl=False)
         return
     write_new(path, text.replace(f"{kind}.toml", shlex.quote(str(path))), "--out")
-    click.echo(f"{path} is written. Next: nfslab run {shlex.quote(str(path))} --dry-run")
+    follows = as_called(f"nfslab run {shlex.quote(str(path))} --dry-run")
+    click.echo(f"{path} is written. Next: {follows}")
 
 
 def write_new(path: Path, text: str, option: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.cli.arguments import anyway_option, repetitions_option, results_option
+from nfslab.display.called import as_called
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,7 @@ def command(results: Path, repetitions: Any, anyway: bool, no_open: bool) -> Non
     session = run_experiment(options, View())
     summary = summarise(session)
     analysis = analyse(session.folder.path)
-    click.echo("\n".join(["", *conclusion(analysis)]))
+    click.echo(as_called("\n".join(["", *conclusion(analysis)])))
     click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))[:-1]))
     if summary.ok:
         report = write_html(analysis, session.folder.path / "report.html").resolve()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.cli.arguments import anyway_option, print_json, repetitions_option, results_option
+from nfslab.display.called import as_called
 from nfslab.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _show_plan(options: Options, *, as_json: bool) -> int:
     if as_json:
         print_json(plan.as_dict())
     else:
-        click.echo("\n".join(dry_run_lines(plan)))
+        click.echo(as_called("\n".join(dry_run_lines(plan))))
     return UsageError.exit_code if plan.refused else 0
 
 
@@ -103,6 +104,6 @@ def _carry_out(options: Options, *, as_json: bool) -> int:
     if as_json:
         print_json(summary.as_dict() | {"conclusion": concluded})
     else:
-        click.echo("\n".join(["", *concluded]))
+        click.echo(as_called("\n".join(["", *concluded])))
         click.echo("\n".join(summary_lines(summary, shlex.join(options.command()))))
     return summary.exit_code

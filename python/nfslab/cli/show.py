@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nfslab.cli.arguments import bold, print_json
+from nfslab.display.called import as_called
 from nfslab.display.numbers import ABSENT, counted, interval, quantity
 from nfslab.display.terminal import date, printable, section_lines, table
 from nfslab.errors import UsageError
@@ -101,7 +102,7 @@ def _print_experiment(selection: Selection) -> None:
     for note in (record.model_extra or {}).get("notes") or []:
         click.echo(f"note: {printable(str(note))}")
     if record.command:
-        click.echo(f"again: {printable(shlex.join(record.command))}")
+        click.echo(f"again: {as_called(printable(shlex.join(record.command)))}")
 
 
 def _print_points(selection: Selection) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from nfslab.cli.arguments import anyway_option, parsed, print_json, results_option
+from nfslab.display.called import as_called
 from nfslab.display.numbers import quantity
 from nfslab.display.terminal import table
 from nfslab.plugins import meant
@@ -122,7 +123,7 @@ def command(
         told |= {"next_step": analysis.next_step, "report": str(page)}
         print_json(summary.as_dict() | told)
     else:
-        click.echo("\n".join(["", *lines_of(analysis), ""]))
+        click.echo(as_called("\n".join(["", *lines_of(analysis), ""])))
         if summary.exit_code:
             click.echo("\n".join(summary_lines(summary, shlex.join(called))))
         click.echo(f"report: {page}")

@@ -27,6 +27,6 @@ def require() -> None:
         raise Unavailable(
             f"several machines need {', '.join(missing)}",
             why="one machine needs none of it, so that it is not installed with nfslab",
-            fix="in a checkout: ./nfslab cluster --help (installs it, once); "
+            fix="in a checkout: nfslab cluster --help (installs it, once); "
             'else: pip install "nfslab[cluster]"',
         )

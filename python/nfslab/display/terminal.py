@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from nfslab.display.called import as_called
 from nfslab.display.numbers import ABSENT
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ MAX_CELL: Final = 80
 def section_lines(section: Section, heading: Callable[[str], str] = str) -> list[str]:
     """Title, sentences, tables, notes, problems, then the parts in the same way."""
     lines = [heading(printable(section.title))] if section.title else []
-    lines += [printable(text) for text in section.sentences]
+    lines += [as_called(printable(text)) for text in section.sentences]
     for one in section.tables:
         lines += ["", heading(printable(one.title)), table_text(one)]
         lines += [printable(one.note)] if one.note else []
-    last = [*section.notes, *section.problems]
-    lines += ["", *map(printable, last)] if last and section.tables else list(map(printable, last))
+    last = [as_called(printable(text)) for text in (*section.notes, *section.problems)]
+    lines += ["", *last] if last and section.tables else last
     for part in section.parts:
         lines += ["", *section_lines(part, heading)]
     return lines

@@ -10,6 +10,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from nfslab.display.called import as_called
 from nfslab.display.numbers import quantity
 from nfslab.display.progress import Progress
 from nfslab.quantities import format_duration
@@ -34,6 +35,7 @@ class View:
 
     def message(self, text: str) -> None:
         """Something the person should know."""
+        text = as_called(text)
         if self._bar is not None:
             self._bar.say(text)
             return

@@ -158,8 +158,8 @@ def _refuse_debug_build() -> None:
     if build_info().get("profile") == "debug":
         raise UsageError(
             "the core of nfslab is a debug build: it publishes no figures",
-            fix="build it with optimisation: maturin develop --release (or remove .venv and "
-            "start ./nfslab)",
+            fix="build it with optimisation: maturin develop --release (or remove .venv, then: "
+            "nfslab --set-up-only)",
         )
 
 

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from nfslab.display.called import as_called
 from nfslab.display.numbers import quantity
 from nfslab.display.terminal import table
 from nfslab.results.catalogue import newest_attempts
@@ -143,7 +144,7 @@ def summary_lines(summary: Summary, again: str) -> list[str]:
     if hidden > 0:
         lines.append(f"... and {hidden} more failed runs")
     if summary.failures:
-        lines.append(f"failed runs are tried again by: {again}")
+        lines.append(as_called(f"failed runs are tried again by: {again}"))
     if summary.skipped:
         lines.append(f"left out: {len(summary.skipped)} points that cannot run here")
     done = summary.ok + len(summary.failures)
@@ -151,7 +152,7 @@ def summary_lines(summary: Summary, again: str) -> list[str]:
         f"{summary.ok} of {summary.planned} runs good, {len(summary.failures)} failed, "
         f"{summary.planned - done} not made"
     )
-    lines.append(f"report: nfslab report {shlex.quote(summary.folder)}")
+    lines.append(as_called(f"report: nfslab report {shlex.quote(summary.folder)}"))
     return lines
 
 

@@ -460,7 +460,7 @@ def refuse_debug_build(flags: list[str]) -> None:
     if "debug_build" in flags:
         raise RunFailed(
             "the Rust core is a debug build: its figures mean nothing",
-            fix="./nfslab --set-up-only builds it for use",
+            fix="nfslab --set-up-only builds it for use",
         )
 
 
