@@ -44,8 +44,8 @@ def _each(*quick: str) -> pytest.MarkDecorator:
     )
 
 
-_newest = next((name for name in reversed(POSTGRES) if available(name)), POSTGRES[-1])
-every_postgres = _each("system", _newest)
+NEWEST: Final = next((name for name in reversed(POSTGRES) if available(name)), POSTGRES[-1])
+every_postgres = _each("system", NEWEST)
 """The one in the middle is like one of its neighbours."""
-newest_postgres = _each(_newest)
+newest_postgres = _each(NEWEST)
 """What does not depend on the version."""

@@ -18,12 +18,9 @@ from nfslab.workloads.tpcc.tally import check_database, check_mix, check_respons
 from nfslab.workloads.tpcc.workload import TpccWorkload
 from pydantic import ValidationError
 
-from tests.workloads.run_context import Run, run_of, scratch_folder
-from tests.workloads.test_pgbench import carry_out, name, newest_postgres
+from tests.workloads.postgres import NEWEST, needs_postgres, newest_postgres
+from tests.workloads.run_context import Run, carry_out, run_of, scratch_folder, unique_name
 from tests.workloads.tpcc.planted import BROKEN
-
-_usable = TpccWorkload.available()
-needs_postgres = pytest.mark.skipif(not _usable.ok, reason=_usable.reason or "usable")
 
 
 def workload(**values: object) -> TpccWorkload:
@@ -33,8 +30,8 @@ def workload(**values: object) -> TpccWorkload:
 
 @pytest.fixture(scope="module")
 def loaded() -> Iterator[Run]:
-    work = workload(warehouses=1)
-    with scratch_folder() as folder, run_of(work, folder, name=name()) as run:
+    work = workload(warehouses=1, postgres=NEWEST)
+    with scratch_folder() as folder, run_of(work, folder, name=unique_name()) as run:
         work.prepare(run.context)
         yield run
 
@@ -49,21 +46,17 @@ def connection(loaded: Run) -> Iterator[psycopg.Connection[object]]:
         opened.rollback()
 
 
-def broken_by(connection: psycopg.Connection[object]) -> set[int]:
-    found = {one.number: connection.execute(one.violations).fetchone() for one in CONDITIONS}
-    return {number for number, row in found.items() if row != (0,)}
-
-
 @needs_postgres
+@pytest.mark.long
 @pytest.mark.parametrize("number", BROKEN)
 def test_each_condition_is_broken_by_what_contradicts_it(
     connection: psycopg.Connection[object], number: int
 ) -> None:
     statement, expected = BROKEN[number]
-    done = connection.execute(statement)
-    assert done.rowcount == 1
+    assert connection.execute(statement).rowcount == 1
     assert number in expected
-    assert broken_by(connection) == expected
+    found = {one.number: connection.execute(one.violations).fetchone() for one in CONDITIONS}
+    assert {one for one, row in found.items() if row != (0,)} == expected
 
 
 @needs_postgres
@@ -71,18 +64,18 @@ def test_each_condition_is_broken_by_what_contradicts_it(
 @pytest.mark.parametrize(
     ("isolation", "calls"),
     [
-        ("read committed", "procedure"),
-        ("serializable", "statements"),
+        pytest.param("read committed", "procedure", id="procedure"),
+        pytest.param("serializable", "statements", marks=pytest.mark.long),
         pytest.param("read committed", "statements", marks=pytest.mark.long),
         pytest.param("serializable", "procedure", marks=pytest.mark.long),
     ],
 )
 def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None:
     work = workload(
-        postgres=postgres, isolation=isolation, calls=calls, warehouses=2, max_tries=1000, warm_up=1
+        postgres=postgres, isolation=isolation, calls=calls, warehouses=1, max_tries=1000, warm_up=1
     )
     assert work.check().ok
-    with run_of(work, scratch, name=name()) as run:
+    with run_of(work, scratch, name=unique_name()) as run:
         outcome, checks = carry_out(work, run)
     metrics = {key: metric.value for key, metric in outcome.metrics.items()}
     assert [key for key, one in outcome.metrics.items() if one.primary] == ["new_orders_per_min"]
@@ -108,6 +101,7 @@ def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None
     assert metrics["io_per_s"] >= 0
 
 
+@pytest.mark.system
 def test_other_scripts_or_procedures_are_another_experiment() -> None:
     now = workload()
     assert now.parameters.definition == definition()

@@ -50,12 +50,14 @@ def test_each_engines_settings_may_stand_beside_the_others() -> None:
         assert parameters(engine=engine, **both).engine == engine
 
 
+@pytest.mark.system
 def test_an_unknown_setting_is_said_with_the_nearest() -> None:
     workload()
     answer = TpccWorkload(parameters(mariadb={"innodb_flush_metod": "fsync"})).check()
     assert (answer.ok, "innodb_flush_method" in answer.fix) == (False, True)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("program", "package"),
     [("sysbench", "apt-get install sysbench"), ("mariadbd", "apt-get install mariadb-server-core")],

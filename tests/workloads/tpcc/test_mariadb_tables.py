@@ -18,8 +18,7 @@ from nfslab.workloads.tpcc.workload import TpccWorkload
 from tests.workloads.tpcc.on_mariadb import prepared, row, session_of, workload
 from tests.workloads.tpcc.planted import BROKEN
 
-QUICK = (2, 5, 9, 12)
-"""Conditions that are broken in any case; the others with --long."""
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +73,7 @@ def test_the_conditions_hold_of_what_is_loaded(loaded: TpccWorkload) -> None:
     assert found == dict.fromkeys(range(1, 13), 0)
 
 
-@pytest.mark.parametrize(
-    "number",
-    [pytest.param(n, marks=() if n in QUICK else pytest.mark.long) for n in BROKEN],
-)
+@pytest.mark.parametrize("number", BROKEN)
 def test_each_condition_is_broken_by_what_contradicts_it(
     session: MariadbSession, number: int
 ) -> None:

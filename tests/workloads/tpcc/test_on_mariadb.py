@@ -21,6 +21,8 @@ from nfslab.workloads.tpcc.workload import TpccWorkload
 from tests.workloads.run_context import Run
 from tests.workloads.tpcc.on_mariadb import prepared, row, session_of, workload
 
+pytestmark = pytest.mark.long
+
 
 def carry_out(work: TpccWorkload, run: Run) -> tuple[Outcome, dict[str, CheckRecord]]:
     outcome = work.measure(run.context)
@@ -33,7 +35,7 @@ def carry_out(work: TpccWorkload, run: Run) -> tuple[Outcome, dict[str, CheckRec
     [
         {"warm_up": 1, "wal": "log"},
         *(
-            pytest.param({"isolation": isolation, **more}, marks=pytest.mark.long)
+            pytest.param({"isolation": isolation, **more})
             for isolation, more in (
                 ("repeatable read", {"warehouses": 2, "homes": "random"}),
                 ("serializable", {"terminals": 8, "max_tries": 1000}),
@@ -166,7 +168,6 @@ def test_a_planted_change_is_a_violation(harm: str, said: str, scratch: Path) ->
     assert ("3.3.2." in check.message) == (harm != "lost")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("warehouses", [1, 2])
 def test_inputs_are_drawn_as_clause_2_says(warehouses: int, scratch: Path) -> None:
     """By the server's own log of what it was called with."""

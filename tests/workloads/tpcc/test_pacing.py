@@ -21,9 +21,9 @@ from nfslab.workloads.tpcc.postgres.pacing import (
 from nfslab.workloads.tpcc.postgres.workload import check_pace
 from nfslab.workloads.tpcc.workload import TpccWorkload
 
-from tests.workloads.run_context import run_of
-from tests.workloads.test_pgbench import carry_out, name
-from tests.workloads.test_tpcc import needs_postgres, workload
+from tests.workloads.postgres import needs_postgres
+from tests.workloads.run_context import carry_out, run_of, unique_name
+from tests.workloads.test_tpcc import workload
 
 OK, FAILED = 0, 1
 
@@ -104,7 +104,7 @@ def test_a_paced_run(scratch: Path, max_tries: int) -> None:
         think=think, terminals=terminals, duration=seconds, warm_up=1, warehouses=1,
         isolation="serializable", max_tries=max_tries, load="fresh",
     )  # fmt: skip
-    with run_of(work, scratch, name=name()) as run:
+    with run_of(work, scratch, name=unique_name()) as run:
         outcome, checks = carry_out(work, run)
         assert any("load: 9 of 9 parts" in text for text in run.said)
     metrics = {key: metric.value for key, metric in outcome.metrics.items()}
