@@ -136,6 +136,7 @@ ROWS = {
     "lines": 4 * T.size, "medians": 3 + 4 + 3, "percentiles": 4, "ratios": 3, "bars": 2,
     "stacked": 2, "points": 2000, "rows": 2, "heat": int((CELLS > 0).sum()), "flame": 5,
 }  # fmt: skip
+pytestmark = pytest.mark.system
 LINKED = ("lines", "points", "rows", "heat")
 
 
@@ -143,6 +144,21 @@ LINKED = ("lines", "points", "rows", "heat")
 def chromium() -> Iterator[Any]:
     with browser() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def gallery_page(chromium: Any, gallery: Path) -> Iterator[Any]:
+    with opened(chromium, gallery) as shown:
+        yield shown
+
+
+@pytest.fixture
+def page(gallery_page: Any) -> Iterator[Any]:
+    """The gallery, which is opened once for all tests, and whole again behind each."""
+    yield gallery_page
+    for name in ("lines", "medians", "flame"):
+        gallery_page.locator(f"#{name} .plot").first.focus()
+        gallery_page.keyboard.press("0")
 
 
 @pytest.fixture(scope="module")
@@ -172,17 +188,16 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_every_kind_is_drawn_with_its_data_in_a_table(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        states = figures(page)
-        rows = {}
-        for name in DRAWN:
-            page.locator(f"#{name} details summary").click()
-            page.locator(f"#{name} details tbody tr").first.wait_for(state="attached")
-            rows[name] = page.locator(f"#{name} details tbody tr").count()
-        pixels = {name: png_size(page, name) for name in DRAWN}
-        first = page.locator("#medians details tbody tr").first.inner_text().split("\t")
-        told = page.locator("#points details").inner_text()
+def test_every_kind_is_drawn_with_its_data_in_a_table(page: Any) -> None:
+    states = figures(page)
+    rows = {}
+    for name in DRAWN:
+        page.locator(f"#{name} details summary").click()
+        page.locator(f"#{name} details tbody tr").first.wait_for(state="attached")
+        rows[name] = page.locator(f"#{name} details tbody tr").count()
+    pixels = {name: png_size(page, name) for name in DRAWN}
+    first = page.locator("#medians details tbody tr").first.inner_text().split("\t")
+    told = page.locator("#points details").inner_text()
     assert {name: state["panes"][0]["kind"] for name, state in states.items() if name in DRAWN} == {
         name: drawing.kind for name, drawing in DRAWN.items()
     }
@@ -202,9 +217,8 @@ def png_size(page: Any, name: str) -> tuple[int, int]:
     return width, height
 
 
-def test_axes_are_those_asked_for_or_hold_the_data(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        states = {name: state["panes"][0] for name, state in figures(page).items()}
+def test_axes_are_those_asked_for_or_hold_the_data(page: Any) -> None:
+    states = {name: state["panes"][0] for name, state in figures(page).items()}
     panels = {name: state["panels"] for name, state in states.items()}
     assert panels["lines"][0]["x"] == [0, 60]
     assert panels["lines"][0]["y"] == [0, 1500]
@@ -220,62 +234,57 @@ def test_axes_are_those_asked_for_or_hold_the_data(chromium: Any, gallery: Path)
     assert panels["ratios"][0]["x"][1] > 1.31
 
 
-@pytest.mark.parametrize("scale", ["linear", "log"])
-def test_an_interval_of_decades_does_not_make_the_axis(
-    chromium: Any, tmp_path: Path, scale: str
-) -> None:
+def test_an_interval_of_decades_does_not_make_the_axis(chromium: Any, tmp_path: Path) -> None:
     """Values of 100 to 700, one of them with an interval of twelve decades."""
     y, low, high = [100.0, 400.0, 700.0], [95.0, 4e-4, 640.0], [105.0, 4e8, 760.0]
-    axis = Axis("tps", "1/s", scale)
     series = Series("wal local", [1.0, 10.0, 30.0], y, low, high)
     bars = [Bar(f"{k}", *ends) for k, ends in enumerate(zip(y, low, high, strict=True))]
-    drawings = {
-        "lines": Lines(Axis("clients"), [Panel("", axis, [series])]),
-        "bars": Bars(axis, bars, marks=True),
-    }
+    drawings: dict[str, Drawing] = {}
+    for scale in ("linear", "log"):
+        axis = Axis("tps", "1/s", scale)
+        drawings[f"lines-{scale}"] = Lines(Axis("clients"), [Panel("", axis, [series])])
+        drawings[f"bars-{scale}"] = Bars(axis, bars, marks=True)
     shown = [Figure.of(name, name, "", drawing) for name, drawing in drawings.items()]
     write([Section("Wide", "wide", figures=shown)], tmp_path / "page.html", "made")
     with opened(chromium, tmp_path / "page.html") as page:
         panels = {name: state["panes"][0]["panels"][0] for name, state in figures(page).items()}
-    placed = np.log if scale == "log" else np.asarray
-    for ends in (panels["lines"]["y"], panels["bars"]["x"]):
+    for name, panel in panels.items():
+        ends = panel["y" if name.startswith("lines") else "x"]
+        placed = np.log if name.endswith("log") else np.asarray
         assert ends[0] <= 95 < 760 <= ends[1], "the other intervals are whole"
         begin, least, most, end = placed([ends[0], y[0], y[-1], ends[1]])
         assert (most - least) / (end - begin) > 1 / 6, "the values are no line"
 
 
-def test_a_drag_zooms_and_what_is_linked_follows(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        assert pane(page, "lines")["zoom"] is None
-        drag(page, "lines", (0.25, 0.8), (0.5, 0.3))
-        zooms = {name: pane(page, name)["zoom"] for name in (*LINKED, "percentiles")}
-        page.locator("#lines .host").dblclick()
-        after = {name: pane(page, name)["zoom"] for name in LINKED}
+def test_a_drag_zooms_and_what_is_linked_follows(page: Any) -> None:
+    assert pane(page, "lines")["zoom"] is None
+    drag(page, "lines", (0.25, 0.8), (0.5, 0.3))
+    zooms = {name: pane(page, name)["zoom"] for name in (*LINKED, "percentiles")}
+    page.locator("#lines .host").dblclick()
+    after = {name: pane(page, name)["zoom"] for name in LINKED}
     assert zooms["lines"] == pytest.approx([15, 30], abs=0.2)
     assert all(zooms[name] == pytest.approx(zooms["lines"], abs=0.2) for name in LINKED)
     assert zooms["percentiles"] is None
     assert set(after.values()) == {None}
 
 
-def test_a_log_axis_zooms_in_its_own_unit(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        drag(page, "medians", (0.5, 0.9), (0.9, 0.1))
-        zoom = pane(page, "medians")["zoom"]
+def test_a_log_axis_zooms_in_its_own_unit(page: Any) -> None:
+    drag(page, "medians", (0.5, 0.9), (0.9, 0.1))
+    zoom = pane(page, "medians")["zoom"]
     low, high = (0.8 * (38 / 0.8) ** share for share in (0.5, 0.9))
     assert zoom == pytest.approx([low, high], rel=0.03)
 
 
-def test_ticks_of_counts_are_whole_and_ticks_follow_a_zoom(chromium: Any, gallery: Path) -> None:
+def test_ticks_of_counts_are_whole_and_ticks_follow_a_zoom(page: Any) -> None:
     def ticks(axis: str) -> list[float]:
         option = "window.nfslab.figure('lines').panes[0].chart.getOption()"
         found: list[float] = page.evaluate(f"{option}.{axis}.axisLabel.customValues")
         return found
 
-    with opened(chromium, gallery) as page:
-        tasks, whole = ticks("yAxis[2]"), ticks("xAxis[2]")
-        drag(page, "lines", (0.25, 0.8), (0.5, 0.3))
-        low, high = pane(page, "lines")["zoom"]
-        part = ticks("xAxis[2]")
+    tasks, whole = ticks("yAxis[2]"), ticks("xAxis[2]")
+    drag(page, "lines", (0.25, 0.8), (0.5, 0.3))
+    low, high = pane(page, "lines")["zoom"]
+    part = ticks("xAxis[2]")
     assert tasks == [0, 1, 2]
     assert (whole[0], whole[-1]) == (0, 60)
     assert low <= part[0] < part[-1] <= high
@@ -304,70 +313,67 @@ def test_long_labels_of_rows_are_broken_and_not_cut(chromium: Any, tmp_path: Pat
     assert height > 3 * 30, "each row has room for its lines"
 
 
-def test_keys_zoom_pan_and_reset(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        page.locator("#points .plot").focus()
-        seen = []
-        for key in ("+", "ArrowRight", "-", "0"):
-            page.keyboard.press(key)
-            seen.append(pane(page, "points")["zoom"])
+def test_keys_zoom_pan_and_reset(page: Any) -> None:
+    page.locator("#points .plot").focus()
+    seen = []
+    for key in ("+", "ArrowRight", "-", "0"):
+        page.keyboard.press(key)
+        seen.append(pane(page, "points")["zoom"])
     assert seen[0] == pytest.approx([12, 48], abs=0.1)
     assert seen[1] == pytest.approx([12 + 5.4, 48 + 5.4], abs=0.1)
     assert seen[2] is not None
     assert seen[3] is None
 
 
-def test_a_cell_leads_to_its_range(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        page.locator("button[data-look=lines]", has_text="second 20").click()
-        zoom = pane(page, "lines")["zoom"]
-        assert page.locator("button[data-look]").count() == 1
+def test_a_cell_leads_to_its_range(page: Any) -> None:
+    page.locator("button[data-look=lines]", has_text="second 20").click()
+    zoom = pane(page, "lines")["zoom"]
+    assert page.locator("button[data-look]").count() == 1
     assert zoom == pytest.approx([19, 25], abs=0.2)
 
 
-def test_the_scale_can_be_changed(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        page.locator("#medians").get_by_label("other scale (log or linear)").check()
-        low, high = pane(page, "medians")["panels"][0]["y"]
+def test_the_scale_can_be_changed(page: Any) -> None:
+    other = page.locator("#medians").get_by_label("other scale (log or linear)")
+    other.check()
+    low, high = pane(page, "medians")["panels"][0]["y"]
+    other.uncheck()
     assert 0 < low <= 20
     assert high >= 760
 
 
-def test_one_figure_draws_any_kind(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        for name, drawing in DRAWN.items():
-            assert choose(page, "choice", What=name)["kind"] == drawing.kind
+def test_one_figure_draws_any_kind(page: Any) -> None:
+    for name, drawing in DRAWN.items():
+        assert choose(page, "choice", What=name)["kind"] == drawing.kind
 
 
-def test_a_flame_graph_is_searched_and_fitted(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        page.locator("#flame").get_by_label("Find").fill("E")
-        said = page.locator("#flame .control .muted").inner_text()
-        rect = pane(page, "flame")["rects"][0]
-        box = page.locator("#flame .host").bounding_box()
-        page.mouse.click(
-            box["x"] + rect["left"] + 0.1 * rect["width"], box["y"] + rect["top"] + 1.5 * 18
-        )
-        settled(page)
-        zoom = pane(page, "flame")["zoom"]
+def test_a_flame_graph_is_searched_and_fitted(page: Any) -> None:
+    page.locator("#flame").get_by_label("Find").fill("E")
+    said = page.locator("#flame .control .muted").inner_text()
+    rect = pane(page, "flame")["rects"][0]
+    box = page.locator("#flame .host").bounding_box()
+    page.mouse.click(
+        box["x"] + rect["left"] + 0.1 * rect["width"], box["y"] + rect["top"] + 1.5 * 18
+    )
+    settled(page)
+    zoom = pane(page, "flame")["zoom"]
     assert said == "4 frames, 100 %"  # postgres with what it calls, and idle
     assert zoom == pytest.approx([0, 0.5], abs=0.01)
 
 
-def test_pictures_are_saved_under_names_of_page_and_figure(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery) as page:
-        for kind in ("PNG", "SVG"):
-            with page.expect_download() as caught:
-                page.locator("#heat button", has_text=f"Save {kind}").click()
-            assert caught.value.suggested_filename == f"made-heat.{kind.lower()}"
-        texts = {name: page.evaluate(f"window.nfslab.figure('{name}').panes[0].svg()")
-                 for name in DRAWN}  # fmt: skip
+def test_pictures_are_saved_under_names_of_page_and_figure(page: Any) -> None:
+    for kind in ("PNG", "SVG"):
+        with page.expect_download() as caught:
+            page.locator("#heat button", has_text=f"Save {kind}").click()
+        assert caught.value.suggested_filename == f"made-heat.{kind.lower()}"
+    texts = {name: page.evaluate(f"window.nfslab.figure('{name}').panes[0].svg()")
+             for name in DRAWN}  # fmt: skip
     assert all(text.startswith("<svg") for text in texts.values())
     assert "1.250 × faster" in texts["ratios"]
 
 
 def test_a_section_appears_whole(chromium: Any, gallery: Path) -> None:
-    with opened(chromium, gallery, viewport={"width": 420, "height": 800}) as page:
+    look = {"viewport": {"width": 420, "height": 800}, "color_scheme": "dark"}
+    with opened(chromium, gallery, **look) as page:
         section = page.locator("section#gallery")
         for text in ("Gallery", "intro", "first", "note", "problem", "Stalls"):
             assert text in section.inner_text()
@@ -377,21 +383,20 @@ def test_a_section_appears_whole(chromium: Any, gallery: Path) -> None:
         assert all(state["drawn"] for state in figures(page).values())
 
 
-def test_numbers_are_written_by_the_rule_of_python(chromium: Any, gallery: Path) -> None:
+def test_numbers_are_written_by_the_rule_of_python(page: Any) -> None:
     names = ("number", "count", "quantity", "percent", "quantileName")
     all_cases = json.loads(NUMBERS.read_text())
     cases = {name: all_cases[name] for name in names}
-    with opened(chromium, gallery) as page:
-        wrong = page.evaluate(
-            """(cases) => {
-              const back = { NaN, Infinity, '-Infinity': -Infinity };
-              return Object.entries(cases).flatMap(([name, list]) => list.flatMap(
-                ([values, wanted]) => {
-                  const made = values.map((v) => (v in back ? back[v] : v));
-                  const got = window.nfslab.numbers[name](...made);
-                  return got === wanted ? [] : [[name, values, got, wanted]];
-                }));
-            }""",
-            cases,
-        )
+    wrong = page.evaluate(
+        """(cases) => {
+          const back = { NaN, Infinity, '-Infinity': -Infinity };
+          return Object.entries(cases).flatMap(([name, list]) => list.flatMap(
+            ([values, wanted]) => {
+              const made = values.map((v) => (v in back ? back[v] : v));
+              const got = window.nfslab.numbers[name](...made);
+              return got === wanted ? [] : [[name, values, got, wanted]];
+            }));
+        }""",
+        cases,
+    )
     assert wrong == []
