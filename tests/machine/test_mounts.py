@@ -107,6 +107,8 @@ def test_no_devices_below_memory() -> None:
 
 
 @needs.loop
+@needs.mount
+@needs.program("mkfs.ext4")
 def test_a_loop_device_and_its_file(scratch: Path) -> None:
     image = scratch / "an image"
     with image.open("wb") as file:

@@ -439,7 +439,7 @@ def test_two_recoveries_at_once_share_the_work(site: Site) -> None:
     recovered_clean(site)
 
 
-@needs.loop
+@needs.mount
 def test_a_busy_mount_goes_all_the_same(
     site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -464,7 +464,7 @@ def test_a_busy_mount_goes_all_the_same(
         bystander.wait()
 
 
-@needs.loop
+@needs.mount
 def test_something_mounted_below_protects_a_folder(site: Site, resources: Resources) -> None:
     """A bind mount looks like a folder of ours; its files are not."""
     base = resources.make_directory(site.folder / resources.name)
@@ -482,6 +482,8 @@ def test_something_mounted_below_protects_a_folder(site: Site, resources: Resour
 
 
 @needs.loop
+@needs.mount
+@needs.program("mkfs.ext4")
 def test_a_folder_on_a_disk_that_is_not_mounted_now_is_kept_in_the_journal(site: Site) -> None:
     point = site.folder / "disk"
     point.mkdir()

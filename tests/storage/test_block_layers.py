@@ -5,13 +5,14 @@ Kernels without md or dm cannot run these; what they would be given is checked h
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from nfslab.storage import block_layers as layers
 from nfslab.storage.block_layers import FilesystemOptions
+
+from tests.machine import needs
 
 UUID = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 PLAIN = FilesystemOptions()
@@ -98,7 +99,7 @@ def test_mount_options_stay_one_argument() -> None:
     assert "-o" not in layers.mount_argv("ext4", "/dev/x", Path("/m"), [])
 
 
-@pytest.mark.skipif(shutil.which("mkfs.ext4") is None, reason="needs e2fsprogs")
+@needs.program("mkfs.ext4", "dumpe2fs")
 def test_ext4_really_takes_and_shows_the_geometry(tmp_path: Path) -> None:
     """Made in a file, which needs no root; read back by dumpe2fs and by blkid."""
     image = tmp_path / "image"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,8 @@ def stripe(scratch: Path, **parameters: object) -> StripeTarget:
 
 def needs_backend(backend: block_layers.Backend) -> pytest.MarkDecorator:
     reason, _ = block_layers.backend_obstacle(backend)
-    unable = reason or ("needs root" if os.geteuid() != 0 else "")
+    missing = [name for name in ("losetup", "mount", "umount") if shutil.which(name) is None]
+    unable = reason or ("needs root" if os.geteuid() != 0 else "") or ", ".join(missing)
     return pytest.mark.skipif(bool(unable), reason=f"{backend}: {unable}")
 
 
@@ -244,6 +246,7 @@ def test_given_devices_are_blank_again_afterwards(
 
 @needs.loop
 @needs_backend("btrfs")
+@needs.program("mkfs.ext4")
 def test_a_device_that_carries_something_is_refused(
     devices: list[str], scratch: Path, resources: Resources
 ) -> None:
@@ -261,6 +264,7 @@ def test_a_device_that_carries_something_is_refused(
 
 @needs.loop
 @needs_backend("btrfs")
+@needs.program("mkfs.ext4")
 def test_somebody_elses_signature_is_never_wiped(
     devices: list[str], scratch: Path, resources: Resources
 ) -> None:
@@ -284,6 +288,7 @@ def test_what_is_no_device_is_refused(given: list[str], said: str, scratch: Path
 
 
 @needs.loop
+@needs_backend("btrfs")
 def test_a_device_named_twice_is_refused(devices: list[str], scratch: Path) -> None:
     assert "named twice" in stripe(scratch, devices=[devices[0], devices[0]]).check().reason
 

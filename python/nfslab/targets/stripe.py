@@ -147,7 +147,7 @@ class StripeTarget(Target):
         if all(reason for reason, _ in obstacles):
             reasons = "; ".join(reason for reason, _ in obstacles)
             return Availability(False, reasons, obstacles[-1][1])
-        missing = [name for name in ("losetup", "mount") if shutil.which(name) is None]
+        missing = [name for name in ("losetup", "mount", "umount") if shutil.which(name) is None]
         if missing:
             reason = f"not installed: {', '.join(missing)}"
             return Availability(False, reason, "apt install mount")
