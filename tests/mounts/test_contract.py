@@ -37,6 +37,7 @@ def test_the_class_says_what_it_is(kind: str) -> None:
 
 
 @every_mount
+@pytest.mark.system
 def test_up_and_down(kind: str, resources: Resources, scratch: Path) -> None:
     mount = make(kind, rsize="16k")
     mount.down()  # never up: harmless

@@ -23,6 +23,7 @@ from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.workloads.run_context import run_of
 
+TCP_CONNECTIONS = nfslab._core.tcp_connections
 SECOND = 1_000_000_000
 MS = 1_000_000
 
@@ -88,10 +89,15 @@ def plant(
     (connection / "xprt_info").write_text("".join(lines) + f"dst_port={port}\n")
 
 
+def no_tcp(_address: str, _port: int) -> None:
+    raise nfslab._core.CoreError("no such module")
+
+
 @pytest.fixture
 def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelRecorder:
     monkeypatch.setattr(kernel_recorder, "CLIENTS", tmp_path)
     monkeypatch.setattr(nfslab._core, "KernelCalls", Tracepoints)
+    monkeypatch.setattr(nfslab._core, "tcp_connections", no_tcp)
     plant(tmp_path, 4, 1, "127.0.0.1", 2049, pending_q_len=5, sending_q_len=2, backlog_q_len=1)
     plant(tmp_path, 5, 2, "127.0.0.1", 2050)
     plant(tmp_path, 6, 3, "127.0.0.2", 2049)
@@ -168,7 +174,9 @@ class Server:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
+def server(planted: KernelRecorder, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """TCP is told of it, as of any server."""
+    monkeypatch.setattr(nfslab._core, "tcp_connections", TCP_CONNECTIONS)
     with ExitStack() as opened:
         made = Server(opened)
         try:
@@ -190,6 +198,7 @@ def told_by_itself(client: socket.socket) -> dict[str, int]:
     return dict(zip(TCP, (fields[place] for place in (15, 16, 18, 2, 4, 23, 0)), strict=True))
 
 
+@pytest.mark.system
 def test_tcp_is_of_the_sockets_that_sysfs_names(
     planted: KernelRecorder, server: Server, tmp_path: Path
 ) -> None:
@@ -219,6 +228,7 @@ def test_tcp_is_of_the_sockets_that_sysfs_names(
     assert recorder.tcp_refused == ""
 
 
+@pytest.mark.system
 def test_tcp_has_the_columns_of_our_own_client(planted: KernelRecorder, server: Server) -> None:
     told = core_table(nfslab._core.tcp_connections(ADDRESS, server.port))
     assert told.column_names == ["local_port", *TCP]
@@ -230,6 +240,7 @@ def test_tcp_has_the_columns_of_our_own_client(planted: KernelRecorder, server: 
     )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("granted", [True, False])
 def test_the_collector_has_a_table_of_tcp_or_says_why_not(
     planted: KernelRecorder,
@@ -238,11 +249,8 @@ def test_the_collector_has_a_table_of_tcp_or_says_why_not(
     monkeypatch: pytest.MonkeyPatch,
     granted: bool,
 ) -> None:
-    def refused(_address: str, _port: int) -> None:
-        raise nfslab._core.CoreError("no such module")
-
     if not granted:
-        monkeypatch.setattr(nfslab._core, "tcp_connections", refused)
+        monkeypatch.setattr(nfslab._core, "tcp_connections", no_tcp)
     client = server.client()
     plant(tmp_path, 8, 1, ADDRESS, server.port, src_port=port_of(client))
     Tracepoints.parts = [(SECOND, []), (2 * SECOND, [])]

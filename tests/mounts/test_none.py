@@ -14,6 +14,7 @@ from tests.hosts.here import HERE
 from tests.targets.nfs_share import export_of
 
 
+@pytest.mark.system
 def test_without_a_mount_the_workload_is_told_of_the_export(
     scratch: Path, resources: Resources
 ) -> None:

@@ -48,45 +48,31 @@ def test_an_export_is_a_server_that_is_there() -> None:
 
 
 @every_server
-def test_it_answers_where_it_says_and_is_gone_afterwards(
+@pytest.mark.system
+def test_it_answers_on_its_side_of_the_link_only_and_is_gone_afterwards(
     kind: str, resources: Resources, scratch: Path
 ) -> None:
     server = make(kind)
     server.stop()  # never started: harmless
-    server.start(scratch, resources, host=LocalHost(), link=Link())
+    # Another address of this machine than the usual one: all of 127/8 is.
+    link = Link("127.0.0.77", "127.0.0.78") if server.is_ours else Link()
+    server.start(scratch, resources, host=LocalHost(), link=link)
     if not server.is_ours:
         assert (server.source, server.options, server.model) == ("filer:/export", [], None)
         assert server.free_bytes(scratch) is None
         server.stop()
         return
-    assert server.source.partition(":")[0] == "127.0.0.1"
-    assert null(server.port(), 5) == 0, "an NFS NULL call (RFC 1813, 3.3.0) is accepted"
+    assert server.source.partition(":")[0] == "127.0.0.77"
+    port = server.port()
+    assert null(port, 5, "127.0.0.77") == 0, "an NFS NULL call (RFC 1813, 3.3.0) is accepted"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.79", port))
     folder = server.data_folder(scratch)
     assert folder is None or folder.is_dir()
     assert server.free_bytes(scratch)
     json.dumps(server.model)
-    port = server.port()
     server.stop()
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", port))
+        socket.create_connection(("127.0.0.77", port))
     server.stop()  # twice: harmless
     assert resources.close() == [], "nothing is left for the journal"
-
-
-@every_server
-def test_it_listens_on_its_side_of_the_link_only(
-    kind: str, resources: Resources, scratch: Path
-) -> None:
-    server = make(kind)
-    if not server.is_ours:
-        pytest.skip("somebody else's server listens where it does")
-    # Another address of this machine than the usual one: all of 127/8 is.
-    server.start(scratch, resources, host=LocalHost(), link=Link("127.0.0.77", "127.0.0.78"))
-    try:
-        assert server.source.partition(":")[0] == "127.0.0.77"
-        socket.create_connection(("127.0.0.77", server.port())).close()
-        # Not 127.0.0.1: there another test's server may have the same port.
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.79", server.port()))
-    finally:
-        server.stop()

@@ -1,21 +1,38 @@
-"""The embedded server of a run: its model is in effect, its durability that of its store."""
+"""The embedded server of a run: model, durability, recordings, and when it does not obey.
+
+And an export of somebody else's, which our server plays.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import time
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from nfslab._core import Server
+from nfslab.errors import RunFailed
+from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
+from nfslab.machine.mounts import block_devices_of, mount_of
 from nfslab.machine.resources import Resources
-from nfslab.targets.nfs import NfsTarget
-from pydantic import ValidationError
+from nfslab.servers import embedded_process as embedded_server
+from nfslab.storage.durability import durability_of
 
+from tests.cli.serving import null
 from tests.hosts.here import HERE
+from tests.stopping import stop
 from tests.targets.nfs_share import MakeNfs
 
+pytestmark = pytest.mark.system
 
-def test_the_model_is_recorded_and_felt(nfs_target: MakeNfs, resources: Resources) -> None:
+
+def test_the_model_is_recorded_and_felt_and_memory_is_volatile(
+    nfs_target: MakeNfs, resources: Resources
+) -> None:
     target = nfs_target(
         store="memory", size="64M", service_time=["GETATTR=30ms"], delay="5ms", ac=False
     )
@@ -26,6 +43,8 @@ def test_the_model_is_recorded_and_felt(nfs_target: MakeNfs, resources: Resource
     assert served["model"]["delay_ns"] == 5_000_000
     assert "listen" not in served
     assert target.free_bytes() == 64 << 20
+    assert place.durability.level == "volatile"
+    assert any("memory" in told for told in place.durability.reasons)
     began = time.monotonic()
     os.stat(place.path)
     assert time.monotonic() - began >= 0.030, "asks the server, without an attribute cache"
@@ -33,47 +52,98 @@ def test_the_model_is_recorded_and_felt(nfs_target: MakeNfs, resources: Resource
 
 
 @pytest.mark.parametrize(
-    ("parameters", "level", "reason"),
+    ("parameters", "reason"),
     [
-        ({"store": "memory"}, "volatile", "memory"),
-        ({"nvram": "1M", "disk": "seek=1ms"}, "volatile", "NVRAM"),
-        ({"unsafe_async_names": True}, "volatile", "unsafe_async_names"),
+        ({"nvram": "1M", "disk": "seek=1ms"}, "NVRAM"),
+        ({"unsafe_async_names": True}, "unsafe_async_names"),
+        ({}, ""),
     ],
 )
 def test_durability_is_that_of_the_servers_store(
     nfs_target: MakeNfs,
     resources: Resources,
+    scratch: Path,
     parameters: dict[str, object],
-    level: str,
     reason: str,
 ) -> None:
-    target = nfs_target(**parameters)
+    target = nfs_target(client="none", **parameters)
     place = target.up(resources, HERE)
-    assert place.durability.level == level
-    assert any(reason in told for told in place.durability.reasons)
+    if reason:
+        assert place.durability.level == "volatile"
+        assert any(reason in told for told in place.durability.reasons)
+    else:
+        mount = mount_of(scratch)
+        assert place.durability == durability_of(mount, block_devices_of(mount))
     target.down(place)
 
 
-def test_a_folder_is_as_durable_as_its_disk(
-    nfs_target: MakeNfs, resources: Resources, scratch: Path
+def test_an_export_that_is_there_gets_folders_of_its_own(
+    nfs_target: MakeNfs, resources: Resources
 ) -> None:
-    from nfslab.machine.mounts import block_devices_of, mount_of
-    from nfslab.storage.durability import durability_of
+    with Server(json.dumps({"store": "memory"})) as server:
+        options = [f"port={server.port}", f"mountport={server.port}"]
+        target = nfs_target(
+            server="127.0.0.1:/export", mount_options=options, server_durability="volatile"
+        )
+        place = target.up(resources, HERE)
+        other = target.up(resources, HERE)
+        assert place.path.name != other.path.name
+        assert place.durability.level == "volatile"
+        assert "stated by the user" in place.durability.reasons[0]
+        assert target.free_bytes() is None
+        (place.path / "file").write_text("x")
+        target.down(other)
+        assert (place.path / "file").read_text() == "x"
+        target.down(place)
 
-    target = nfs_target()
-    place = target.up(resources, HERE)
-    mount = mount_of(scratch)
-    assert place.durability == durability_of(mount, block_devices_of(mount))
-    target.down(place)
+
+def started(folder: Path, resources: Resources) -> embedded_server.EmbeddedServer:
+    return embedded_server.start(["--memory"], folder, resources, host=LocalHost(), link=Link())
 
 
-def test_one_service_time_needs_no_list() -> None:
-    one = NfsTarget.Parameters.model_validate({"service_time": "200us", "stall": "1s:5ms"})
-    assert (one.service_time, one.stall) == (["200us"], ["1s:5ms"])
-    several = NfsTarget.Parameters(service_time=["200us", "WRITE=1ms"])
-    assert several.service_time == ["200us", "WRITE=1ms"]
+def test_recordings_one_after_the_other_until_it_is_dead(
+    resources: Resources, tmp_path: Path
+) -> None:
+    server = started(tmp_path, resources)
+    with pytest.raises(RunFailed, match="end_recording") as told:
+        server.end_recording()
+    assert "no calls are recorded now" in told.value.why, "in its words"
+    with pytest.raises(RunFailed, match="'record'") as told:
+        server.record(tmp_path / "none" / "calls.parquet")
+    assert str(tmp_path / "none") in told.value.why
+    assert told.value.fix
+    for number in (1, 2):
+        file = tmp_path / f"{number}.parquet"
+        before_ns = time.monotonic_ns()
+        at_ns = server.record(file, rows_max=5)
+        assert before_ns <= at_ns <= time.monotonic_ns()
+        for xid in range(number * 100, number * 100 + 7):
+            assert null(server.port, xid) == 0
+        ended = server.end_recording()
+        assert [ended[name] for name in ("rows", "left_out", "lost")] == [5, 2, 0]
+        xids = pq.read_table(file)["xid"].to_pylist()
+        assert xids == list(range(number * 100, number * 100 + 5))
+    server.record(tmp_path / "calls.parquet")
+    os.kill(server.process.pid, signal.SIGKILL)
+    server.process.ended_within(600)
+    with pytest.raises(RunFailed, match="'end_recording'") as told:
+        server.end_recording()
+    assert told.value.why.split()[-2:] == ["signal", "9"]
+    assert server.stop() == {}
+    assert resources.close() == []
 
 
-def test_the_null_store_cannot_be_mounted() -> None:
-    with pytest.raises(ValidationError, match="no folders"):
-        NfsTarget.Parameters(store="null")
+def test_an_answer_that_came_late_is_not_the_next_ones(
+    resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = started(tmp_path, resources)
+    stop(server.process.pid)
+    monkeypatch.setattr(embedded_server, "BEGIN_LIMIT_S", 0.05)
+    with pytest.raises(RunFailed) as told:
+        server.record(tmp_path / "calls.parquet")
+    assert told.value.why.endswith(" 0.05 s")
+    os.kill(server.process.pid, signal.SIGCONT)
+    assert server.end_recording()["event"] == "recorded"
+    events = [json.loads(line)["event"] for line in server.said.read_text().splitlines()]
+    assert events == ["ready", "recording", "recorded"]
+    assert server.stop()["calls"] == 0

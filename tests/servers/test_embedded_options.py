@@ -96,6 +96,7 @@ MANY = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "texts",
     [
@@ -114,6 +115,7 @@ def test_the_model_is_told_in_words_that_ask_for_it(texts: Iterable[tuple[str, s
     assert in_effect_of(pairs) == in_effect
 
 
+@pytest.mark.system
 def test_the_core_has_every_option_in_effect_as_it_was_read() -> None:
     in_effect = in_effect_of(EXAMPLES.items())
     assert in_effect["disk"] == {

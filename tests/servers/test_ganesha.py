@@ -16,6 +16,7 @@ OPERATIONS = 200
 SMALL = {"ac": False, "rsize": "8k", "wsize": "8k", "nconnect": 3}
 
 
+@pytest.mark.system
 def test_ganesha_is_started_and_ended_for_a_run(
     nfs_target: MakeNfs, resources: Resources, scratch: Path
 ) -> None:
@@ -37,6 +38,7 @@ def test_ganesha_is_started_and_ended_for_a_run(
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, SMALL], ids=["defaults", "small"])
 def test_what_was_written_through_the_mount_is_in_ganeshas_folder(
     nfs_target: MakeNfs, resources: Resources, scratch: Path, options: dict[str, object]

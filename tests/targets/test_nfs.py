@@ -16,6 +16,7 @@ from tests.hosts.here import HERE
 from tests.targets.nfs_share import MakeNfs
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("parameters", "error", "words"),
     [
@@ -71,6 +72,19 @@ def test_zero_is_a_value_too() -> None:
             NfsTarget.Parameters.model_validate({"server": "filer:/export", **setting})
 
 
+def test_one_service_time_needs_no_list() -> None:
+    one = NfsTarget.Parameters.model_validate({"service_time": "200us", "stall": "1s:5ms"})
+    assert (one.service_time, one.stall) == (["200us"], ["1s:5ms"])
+    several = NfsTarget.Parameters(service_time=["200us", "WRITE=1ms"])
+    assert several.service_time == ["200us", "WRITE=1ms"]
+
+
+def test_the_null_store_cannot_be_mounted() -> None:
+    with pytest.raises(ValidationError, match="no folders"):
+        NfsTarget.Parameters(store="null")
+
+
+@pytest.mark.system
 def test_our_folder_on_somebody_elses_export_is_removed(
     nfs_target: MakeNfs, resources: Resources, scratch: Path
 ) -> None:
