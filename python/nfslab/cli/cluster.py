@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nfslab.cli.arguments import polite_kill
+from nfslab.display.called import as_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def check_command(
     else:
         for report in reports:
             for line in report.lines():
-                click.echo(line)
+                click.echo(as_called(line))
         fit = sum(report.ok for report in reports)
         click.echo(f"{fit} of {len(reports)} hosts are fit")
     sys.exit(0 if all(report.ok for report in reports) else 1)
