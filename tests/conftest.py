@@ -34,6 +34,8 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("nfslab")
     # Experiments of tests run side by side, and beside a person's.
     os.environ["NFSLAB_TURN"] = ""
+    # Commands are printed as `nfslab`, however these tests were started.
+    os.environ.pop("NFSLAB_CALLED", None)
     # Processes that test side by side have journals of their own.
     if worker := os.environ.get("PYTEST_XDIST_WORKER"):
         state = Path(os.environ.get("NFSLAB_STATE", tempfile.gettempdir())) / worker
