@@ -43,6 +43,7 @@ def run_files(scratch: Path, **values: Any) -> tuple[Outcome, Run, dict[str, Any
         return outcome, run, result
 
 
+@pytest.mark.system
 def test_all_phases_of_bonnie_and_what_they_moved(scratch: Path) -> None:
     outcome, run, result = run_files(
         scratch,
@@ -84,12 +85,14 @@ def test_all_phases_of_bonnie_and_what_they_moved(scratch: Path) -> None:
     syncs = sum(row["count"] for row in histograms if row["phase"] == "random_write_sync")
     assert syncs == sum(p["sync"]["operations"] for p in result["phases"] if p["sync"]) > 0
     assert outcome.checks[0].verdict == "ok"
+    assert result["config"]["seed"] == run.context.seed, "the run's own, without another"
     timed = run.context.timed
     last = result["phases"][-1]
     assert timed.start_ns == result["start_monotonic_ns"]
     assert timed.end_ns == last["start_monotonic_ns"] + last["wall_ns"]
 
 
+@pytest.mark.system
 def test_every_option_reaches_the_core(scratch: Path) -> None:
     _, run, result = run_files(
         scratch,
@@ -130,11 +133,6 @@ def test_every_option_reaches_the_core(scratch: Path) -> None:
     assert run.context.commands[0][1:4] == ["-m", "nfslab", "files"]
 
 
-def test_without_a_seed_the_runs_own_is_taken(scratch: Path) -> None:
-    _, run, result = run_files(scratch, file_size="64k", phases="block_write")
-    assert result["config"]["seed"] == run.context.seed
-
-
 @pytest.mark.parametrize(
     ("values", "words"),
     [
@@ -159,6 +157,7 @@ def test_direct_leaves_the_characters_out() -> None:
     assert parameters.effective_phases() == [p for p in USUAL_PHASES if not p.startswith("char_")]
 
 
+@pytest.mark.system
 def test_the_commands_own_error_is_the_runs(scratch: Path) -> None:
     with pytest.raises(RunFailed) as caught:
         run_files(scratch, file_size="64k", files=100)

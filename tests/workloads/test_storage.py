@@ -16,7 +16,13 @@ def test_the_command_names_all_kinds_of_work() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "moved"), [("commit", 8192), ("files", 16384), ("large", 2**20), ("reads", 8192)]
+    ("kind", "moved"),
+    [
+        pytest.param("files", 16384, marks=pytest.mark.system),
+        pytest.param("large", 2**20, marks=pytest.mark.long),
+        pytest.param("commit", 8192, marks=pytest.mark.long),
+        pytest.param("reads", 8192, marks=pytest.mark.long),
+    ],
 )
 def test_the_rate_is_the_other_workloads_figure(kind: str, moved: int, scratch: Path) -> None:
     """Bytes that were moved over the time they took, by the phase's own record."""

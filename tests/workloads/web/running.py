@@ -14,9 +14,8 @@ from nfslab.workloads.web.workload import WebWorkload
 
 from tests.workloads.run_context import Run, run_of
 
-SHORT = {"data": "disk", "directories": 2, "warm_up": "0.1s", "duration": "1.5s", "connections": 4}
-"""Longer than a busy machine takes its processors away: some requests are done in the window."""
-WINDOW_S = 1.5
+SHORT = {"data": "disk", "directories": 2, "warm_up": "0.1s", "duration": "1s", "connections": 4}
+WINDOW_S = 1
 
 
 def workload(**values: Any) -> WebWorkload:

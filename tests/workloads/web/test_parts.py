@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from nfslab._core import web_directories
-from nfslab.workloads.web import checks
+from nfslab.workloads.web import checks, outcome
 from nfslab.workloads.web.parameters import WebParameters
 from nfslab.workloads.web.search import Found, Step, search
 from nfslab.workloads.web.servers.base import Served
@@ -191,3 +191,35 @@ def test_shares_that_were_not_drawn_as_asked_are_found() -> None:
     assert one_file.verdict == "violation"
     assert "files of class" in one_file.message
     assert checks.shares(drawn([1, 0, 0, 0, 0], [0] * 4)).verdict == "unknown"
+
+
+def answered(failed: int, planned: int = 0, skipped: int = 0) -> dict[str, Any]:
+    """A report whose replies were wrong so often."""
+    return {
+        "requests": {
+            "done": 1000 - failed, "failed": failed, "failed_outside": 0, "unfinished": 0,
+            "planned": planned, "skipped": skipped, "verified_replies": 1234, "verified_bytes": 9,
+        },
+        "errors": {"bad_status": failed} if failed else {},
+        "statuses": {"500": failed} if failed else {},
+        "kinds": [
+            {"kind": "static_get", "errors": {"bad_status": failed} if failed else {}},
+            {"kind": "post", "errors": {}},
+        ],
+    }  # fmt: skip
+
+
+def test_a_small_share_of_wrong_replies_counts_and_a_larger_one_does_not() -> None:
+    p = parameters(load="closed", errors_max=0.01)
+    for failed, verdict in ((0, "ok"), (10, "ok"), (11, "violation")):
+        check = checks.answers(answered(failed), p)
+        assert check.verdict == verdict
+        assert ("bad_status" in check.message) == (failed > 0)
+        assert check.values["failed_share"] == failed / 1000
+    assert "1,234" in checks.answers(answered(0), p).message
+    lost = checks.answers(answered(0, planned=100, skipped=2), p)
+    assert (lost.verdict, "2.0%" in lost.message) == ("warning", True)
+    assert checks.answers(answered(0, planned=100, skipped=1), p).verdict == "ok"
+    assert outcome.errors_table(answered(3)).to_pylist() == [
+        {"kind": "static_get", "error": "bad_status", "count": 3}
+    ]
