@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
-PATIENCE_S = 60
+from tests.waiting import until
 
 
 def stop(pid: int) -> None:
     """SIGSTOP. One thread takes it, and until that has a processor the others go on: so wait."""
     os.kill(pid, signal.SIGSTOP)
-    limit = time.monotonic() + PATIENCE_S
-    while not _stands_still(pid):
-        assert time.monotonic() < limit, f"process {pid} does not stop"
-        time.sleep(0.001)
+    until(lambda: _stands_still(pid))
 
 
 def _stands_still(pid: int) -> bool:

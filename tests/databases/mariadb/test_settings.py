@@ -42,6 +42,7 @@ def test_what_nfslab_decides_is_refused(name: str, value: object, said: str) -> 
     assert not setting_problem("innodb_io_capacity", 400)
 
 
+@pytest.mark.system
 @needs_mariadb
 @pytest.mark.parametrize(
     ("name", "value", "reason", "fix"),
@@ -60,6 +61,7 @@ def test_mariadb_is_asked(name: str, value: str | int, reason: str, fix: str) ->
     assert fix in answer.fix
 
 
+@pytest.mark.system
 @needs_mariadb
 def test_good_settings_are_taken() -> None:
     settings = {"innodb_flush_method": "fsync", "sync_binlog": 1, "innodb_doublewrite": False}

@@ -10,8 +10,7 @@ from nfslab.workloads.sql.parameters import SqlParameters
 from nfslab.workloads.sql.workload import SqlWorkload
 
 from tests.machine.test_cgroup import FORCED_BYTES
-from tests.workloads.run_context import run_of, scratch_folder
-from tests.workloads.test_pgbench import name
+from tests.workloads.run_context import run_of, scratch_folder, unique_name
 
 MIB = 1 << 20
 
@@ -33,7 +32,7 @@ def test_more_than_the_limit_is_loaded_and_read_under_it() -> None:
     )
     with (
         scratch_folder(in_memory=False) as root,
-        run_of(work, root, name=name(), places={"data": root / "data"}) as run,
+        run_of(work, root, name=unique_name(), places={"data": root / "data"}) as run,
     ):
         context = run.context
         group = memory_cgroup(48 * MIB, context.resources)

@@ -42,6 +42,7 @@ def test_clients_alone_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "apt-get install postgresql" in caught.value.fix
 
 
+@pytest.mark.system
 def test_the_newest_complete_one_of_the_system_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,12 +54,14 @@ def test_the_newest_complete_one_of_the_system_is_taken(
     assert (found.bindir, found.version, found.major) == (wanted, "15.4 (x)", 15)
 
 
+@pytest.mark.system
 def test_one_that_is_too_old_is_refused(tmp_path: Path) -> None:
     fake(tmp_path / "bin", "postgres", "initdb", "pgbench", version="12.9")
     with pytest.raises(Unavailable, match="too old"):
         find_installation(str(tmp_path))
 
 
+@pytest.mark.system
 def test_a_path_may_be_the_programs_folder_or_the_one_above(tmp_path: Path) -> None:
     bindir = fake(tmp_path / "bin", "postgres", "initdb", "pgbench", version="18beta1")
     for path in (bindir, tmp_path):
@@ -71,6 +74,7 @@ def test_a_path_may_be_the_programs_folder_or_the_one_above(tmp_path: Path) -> N
     assert '"system"' in caught.value.fix
 
 
+@pytest.mark.system
 def test_without_a_system_the_embedded_one_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     no_system(monkeypatch)
     found = find_installation("auto")
@@ -158,6 +162,7 @@ def test_a_folder_planted_by_another_user_is_not_executed(tmp_path: Path, parent
     assert "65534" in caught.value.why
 
 
+@pytest.mark.long
 @needs_root
 def test_the_real_embedded_server_runs_from_its_copy(tmp_path: Path, parent: Path) -> None:
     """The wheel in a folder that the server's user cannot enter, as after a clone in /root."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from nfslab.databases.postgres.relations import FORKS, Relation, RelationNames
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
+from tests.waiting import until
 from tests.workloads.run_context import run_of, scratch_folder
 
 KINDS = {
@@ -52,9 +52,7 @@ def server() -> Iterator[Any]:
 def until_left(connection: psycopg.Connection[Any], database: str) -> None:
     """The server itself waits 5 s for the processes of connections that were closed."""
     left = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
-    deadline = time.monotonic() + 120
-    while connection.execute(left, (database,)).fetchone() != (0,):
-        assert time.monotonic() < deadline
+    until(lambda: connection.execute(left, (database,)).fetchone() == (0,))
 
 
 @pytest.fixture
@@ -77,6 +75,7 @@ def files_of(paths: list[str], plain: str = "PostgreSQL tables and indexes") -> 
                      "class": [plain] * len(paths)})  # fmt: skip
 
 
+@pytest.mark.system
 def test_every_file_on_disk_has_the_name_that_its_number_has(
     server: Any, made: psycopg.Connection[Any]
 ) -> None:
@@ -109,6 +108,7 @@ def test_every_file_on_disk_has_the_name_that_its_number_has(
     assert seen > 300
 
 
+@pytest.mark.system
 def test_what_a_class_is_called(server: Any, made: psycopg.Connection[Any]) -> None:
     names = RelationNames(server.conninfo)
     names.read()
@@ -146,6 +146,7 @@ def path_of(connection: psycopg.Connection[Any], name: str) -> str:
     return f"/pg/{row[0]}"
 
 
+@pytest.mark.system
 def test_both_files_of_what_was_built_anew_and_what_came_and_went(
     server: Any, made: psycopg.Connection[Any]
 ) -> None:
@@ -200,6 +201,7 @@ def test_tablespaces_that_number_alike_and_a_number_used_twice() -> None:
     assert set(FORKS) == {"", "fsm", "vm", "init"}
 
 
+@pytest.mark.system
 def test_a_tablespace_of_the_server(server: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = Path(server.data_directory).parent / "space"
     folder.mkdir()
@@ -220,6 +222,7 @@ def test_a_tablespace_of_the_server(server: Any, tmp_path_factory: pytest.TempPa
     assert found == ["postgres.public.away"]
 
 
+@pytest.mark.system
 def test_a_server_that_has_ended_leaves_the_names_that_were_read(server: Any) -> None:
     names = RelationNames(server.conninfo)
     names.read()
@@ -246,6 +249,7 @@ def test_without_a_connection_the_classes_are_the_plain_ones(conninfo: str) -> N
     assert note.startswith("tables have no names: ")
 
 
+@pytest.mark.system
 def test_root_asks_as_the_servers_user(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """`peer`: the role must be the name of whom the socket says one is."""
     if os.geteuid() != 0:
@@ -265,11 +269,13 @@ def test_root_asks_as_the_servers_user(server: Any, monkeypatch: pytest.MonkeyPa
         connection.execute("SELECT pg_reload_conf()")
         try:
             conninfo = psycopg.conninfo.make_conninfo(server.conninfo, user=user)
-            deadline = time.monotonic() + 120
             refused = RelationNames(conninfo)
-            while not refused.notes:  # until the rule is in force
-                assert time.monotonic() < deadline
+
+            def in_force() -> bool:
                 refused.read()
+                return bool(refused.notes)
+
+            until(in_force)
             asked = RelationNames(conninfo, folder)
             asked.read()
         finally:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nfslab import clock
 from nfslab.databases.shared.deployment import Deployment
 from nfslab.databases.sqlite import process
 from nfslab.databases.sqlite.database import SqliteDatabase, SqliteOptions
@@ -19,7 +19,10 @@ from nfslab.errors import RunFailed
 from tests.workloads.run_context import command_run
 
 there = SqliteDatabase(SqliteOptions()).check()
-pytestmark = pytest.mark.skipif(not there.ok, reason=there.reason or "usable")
+pytestmark = [
+    pytest.mark.skipif(not there.ok, reason=there.reason or "usable"),
+    pytest.mark.system,
+]
 PAGE = 4096
 
 
@@ -112,10 +115,10 @@ def test_a_long_answer_and_a_long_statement(
 
 
 def test_waiting_ends_with_the_time_of_the_run(opened: SqliteProcess) -> None:
-    end = time.monotonic() + 0.3
+    end = clock.monotonic() + 0.1
 
     def remaining_s() -> float:
-        if time.monotonic() > end:
+        if clock.monotonic() > end:
             raise RunFailed("the run's time is over")
         return 1.0
 
