@@ -1,8 +1,8 @@
 """Hosts whose agents are threads of this process, joined to the prime by lines in memory.
 
-Each runs the program of a host's agent (`in_part.part`), whole: its orders, signs of life, start and
-sealed run are those of a process elsewhere. Time is simulated (`one_at_a_time`). A test says what is
-wrong with a host: its clocks, the way to it, when it is killed or hangs.
+Each runs the whole program of a host's agent (`in_part.part`): its orders, signs of life, start and
+sealed run are those of a process elsewhere. Time is simulated (`one_at_a_time`). A test says what
+is wrong with a host: its clocks, the way to it, when it is killed or hangs.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class OneAtATime(SimulatedClock):
         return [thread for thread, its in self._threads.items() if its is clock]
 
     def hold(self, threads: list[threading.Thread]) -> None:
-        """Has these and no others stand still, as if their process were stopped or had been killed."""
+        """Has these and no others stand still, as if their process was stopped or killed."""
         self._held = {*threads}
 
     def end(self, threads: list[threading.Thread]) -> None:

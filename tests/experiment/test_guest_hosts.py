@@ -1,15 +1,11 @@
-"""Client hosts in virtual machines: what a file may say of them, and guests that are processes of
-the tests' own, whose clock is this machine's. With kernels: tests/vm/test_client_guests.py."""
+"""Client hosts in virtual machines: what a file may say of them, and how they are made."""
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from nfslab.cluster import guests
@@ -23,22 +19,16 @@ from nfslab.experiment.guest_run import kernels_of
 from nfslab.experiment.preflight import preflight
 from nfslab.experiment.problems import InvalidExperiment
 from nfslab.experiment.reading import read_experiment
-from nfslab.experiment.run_hosts import RunHosts
 from nfslab.experiment.session import Options
 from nfslab.experiment.setup import Setup
 from nfslab.experiment.stop import Stop
 from nfslab.machine.resources import Resources
-from nfslab.results.records import RunRecord
 from nfslab.vm import qemu
 from nfslab.vm import run as running
 from nfslab.vm.kernel import Kernel
 from nfslab.vm.qemu import Nic, Size
 
 from tests.experiment import guest_support
-from tests.experiment.fakes import PATIENT
-from tests.experiment.session_support import left_behind, only_folder, read_json, records, run
-from tests.experiment.spread_support import require_measured, written
-from tests.stopping import stop
 
 Write = Callable[..., Path]
 GUEST = "client.host='vm'"
@@ -227,120 +217,6 @@ def test_what_is_missing_is_told_before_anything_runs(
     assert said in obstacles(experiment_file(text=SHARE))
 
 
-# Guests that are processes.
-
-
-def made(path: Path) -> tuple[RunRecord, Path]:
-    run(path)
-    folder = only_folder(path)
-    (record,) = records(folder)
-    return record, folder.runs_path / record.run_id
-
-
-def spread(tmp_path: Path, *changes: tuple[str, str], hosts: int = 2) -> Path:
-    kernel = ('host = "vm"\n', 'host = "vm"\nkernel = "9.1"\nmemory = "512M"\n')
-    return written(tmp_path, kernel, *changes, host="vm", hosts=hosts, processes=1)
-
-
-@needs_wires
-def test_what_guests_sent_is_what_the_server_counted(
-    tmp_path: Path, guest: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wired: list[str] = []
-    attach = Bridge.attach
-
-    def seen(self: Bridge, device: str) -> None:
-        wired.append(device)
-        attach(self, device)
-
-    monkeypatch.setattr(Bridge, "attach", seen)
-    record, sealed = made(spread(tmp_path))
-    require_measured(record)
-    assert [one.name for one in record.client_hosts] == ["host1", "host2"]
-    assert {one.kind for one in record.client_hosts} == {"vm"}
-    assert len({one.address for one in record.client_hosts}) == 2
-    (served,) = [one for one in record.evidence if one.collector == "nfs_server"]
-    point = read_json(sealed / "logs" / "sfs.json")
-    counted = sum(one["calls"] for one in served.summary["servers"]["server"]["operations"])
-    assert counted >= point["answered"] > 0
-    for one in record.client_hosts:
-        # They are processes of this machine, so their clock is ours.
-        assert abs(one.clock.offset_ns) <= one.clock.error_ns < 1e9
-        made_of = read_json(sealed / one.folder / "provenance.json")["virtual_machine"]
-        assert made_of | {"runs_on": None} == {
-            "kernel_asked": "9.1", "kernel": KERNEL, "memory_bytes": 512 << 20, "cpus": 2,
-            "processor": "emulated", "runs_on": None,
-        }  # fmt: skip
-        assert made_of["runs_on"]["kernel"] == os.uname().release
-    assert left_behind(tmp_path) == []
-    assert len(wired) == 2
-    assert not [name for name in wired if (Path("/sys/class/net") / name).exists()]
-
-
-@needs_wires
-def test_a_guest_in_which_qemu_slips_is_booted_again_and_the_run_notes_it(
-    tmp_path: Path, guest: Path
-) -> None:
-    (guest / "slips").write_text("2")
-    record, _ = made(spread(tmp_path, hosts=1))
-    require_measured(record)
-    assert (guest / "slips").read_text() == "0"
-    assert len([note for note in record.notes if "host1: QEMU's emulation slipped" in note]) == 2
-
-
-@needs_wires
-def test_a_guest_that_never_comes_up_fails_its_run_with_its_name_and_its_console(
-    tmp_path: Path, guest: Path
-) -> None:
-    (guest / "slips").write_text("99")
-    record, _ = made(spread(tmp_path, hosts=1))
-    assert (record.status, record.failure_phase) == ("failed", "hosts up")
-    assert "client host host1: the virtual machine ended before its command did" in record.reason
-    assert guest_support.SLIP in record.reason
-    assert left_behind(tmp_path) == []
-
-
-@needs_wires
-def test_an_agent_that_hangs_in_its_guest_is_given_up_when_patience_is_over(
-    tmp_path: Path, guest: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(GuestMember, "patience", PATIENT)
-    waits = RunHosts.await_all
-    stopped: list[int] = []
-
-    def meddled(hosts: RunHosts, event: str, *more: Any, **named: Any) -> None:
-        if event == "measured" and not stopped:
-            agent = hosts.hosts[1].agent
-            assert isinstance(agent, guests.GuestAgent)
-            pid = agent._guest.machine.pid if agent._guest else 0
-            stopped.extend(descendants(pid))
-            for one in stopped:
-                stop(one)
-            # Of no other: it may be slow.
-            monkeypatch.setattr(hosts.hosts[1].member, "patience", replace(PATIENT, load_s=3.0))
-        waits(hosts, event, *more, **named)
-
-    monkeypatch.setattr(RunHosts, "await_all", meddled)
-    path = spread(tmp_path, ("repetitions = 1", "repetitions = 2"))
-    run(path)
-    first, second = records(only_folder(path))
-    assert (first.status, first.failure_phase) == ("failed", "measure")
-    assert re.search(r"client host host2 was lost\n.*no sign of life for \d+\.\d s", first.reason)
-    require_measured(second)
-    assert stopped
-    for pid in stopped:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
-
-
-def descendants(pid: int) -> list[int]:
-    from nfslab.machine.processes import all_statuses, descendants_of
-
-    known = all_statuses()
-    alive = {one.identity.pid for one in known if one.alive}
-    return [one for one in descendants_of([pid], known, 100) if one != pid and one in alive]
-
-
 # The parts.
 
 
@@ -374,6 +250,7 @@ def test_a_network_device_is_in_qemus_words_and_in_no_others(
     assert not [word for word in plain if "net" in word or "stdin" in word]
 
 
+@pytest.mark.system
 @needs_wires
 def test_what_was_made_goes_when_it_cannot_be_made_whole(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
