@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -329,6 +330,10 @@ def look_for(defect: dict[str, Any], known: Map) -> tuple[bool, str]:
 
 def run(defects: list[dict[str, Any]], known: Map, out: Path) -> None:
     """Plants each defect alone; what is known already is kept, so that a stopped run goes on."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the defect is taken out again
+    product = ["git", "status", "--porcelain", "--", "python", "crates"]
+    if subprocess.run(product, cwd=ROOT, capture_output=True, check=True).stdout:
+        sys.exit(f"{ROOT} has changes of its own in python or crates: use a clean clone")
     done = {one["id"]: one for one in json.loads(out.read_text())} if out.exists() else {}
     for defect in defects:
         if defect["id"] in done:
