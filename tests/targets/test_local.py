@@ -63,6 +63,7 @@ def test_too_little_space_is_told_with_both_figures(tmp_path: Path, resources: R
 
 
 @needs.mount
+@pytest.mark.system
 def test_a_read_only_file_system(scratch: Path, resources: Resources) -> None:
     point = scratch / "point"
     point.mkdir()
@@ -79,6 +80,7 @@ def test_a_read_only_file_system(scratch: Path, resources: Resources) -> None:
 
 
 @needs.mount
+@pytest.mark.system
 def test_a_full_file_system(scratch: Path, resources: Resources) -> None:
     """No inode left: mkdir fails though the check saw free space."""
     point = scratch / "point"
@@ -96,6 +98,7 @@ def test_a_full_file_system(scratch: Path, resources: Resources) -> None:
 
 @needs.root
 @needs.setpriv
+@pytest.mark.system
 def test_a_folder_that_the_server_cannot_reach(scratch: Path, resources: Resources) -> None:
     closed = scratch / "closed"
     inside = closed / "inside"

@@ -35,7 +35,8 @@ def point(scratch: Path) -> Iterator[Path]:
 
 
 @needs.mount
-def test_what_is_as_expected_is_used(point: Path, resources: Resources) -> None:
+@pytest.mark.system
+def test_what_is_mounted_is_used_as_expected_or_refused(point: Path, resources: Resources) -> None:
     (point / "below").mkdir()
     target = mounted(
         point / "below", expect_filesystem="tmpfs", expect_options=["noatime", "size=1024k"]
@@ -45,45 +46,30 @@ def test_what_is_as_expected_is_used(point: Path, resources: Resources) -> None:
     assert place.mount_point == point
     assert place.durability.level == "volatile"
     target.down(place)
-
-
-@needs.mount
-@pytest.mark.parametrize(
-    ("parameters", "told"),
-    [
+    for parameters, told in (
         ({"expect_filesystem": "nfs4"}, "expected nfs4, mounted is tmpfs"),
         ({"expect_options": ["noatime", "size=2048k"]}, "size=2048k: in effect is size=1024k"),
         ({"expect_options": ["vers=4.2"]}, "vers=4.2: not in effect"),
-    ],
-)
-def test_a_difference_makes_the_run_invalid_and_names_both(
-    point: Path, resources: Resources, parameters: dict[str, object], told: str
-) -> None:
-    target = mounted(point, **parameters)
-    found = target.check()
-    assert not found.ok
-    assert told in found.reason
-    assert "in effect: tmpfs" in found.fix
-    with pytest.raises(RunFailed, match="not mounted as expected"):
-        target.up(resources, HERE)
-    assert list(point.iterdir()) == []
+    ):
+        other = mounted(point, **parameters)
+        found = other.check()
+        assert (found.ok, told in found.reason) == (False, True)
+        assert "in effect: tmpfs" in found.fix
+        with pytest.raises(RunFailed, match="not mounted as expected"):
+            other.up(resources, HERE)
+    assert [path.name for path in point.iterdir()] == ["below"]
 
 
 @needs.mount
-def test_a_mount_that_vanished_before_the_run(point: Path, resources: Resources) -> None:
-    """Its folder is still there, on the root file system: data would go to the wrong disk."""
+@pytest.mark.system
+def test_a_mount_that_changed_or_vanished_is_noticed(point: Path, resources: Resources) -> None:
     target = mounted(point)
+    stated = mounted(point, expect_options=["size=1m"])
+    stated.down(stated.up(resources, HERE))
+    subprocess.run(["mount", "-o", "remount,size=2m", point], check=True)
+    with pytest.raises(RunFailed, match="in effect is size=2048k"):
+        stated.up(resources, HERE)
     assert target.check().ok
-    subprocess.run(["umount", point], check=True)
-    if mount_of(point).mount_point != Path("/"):
-        pytest.skip("/var/tmp is a mount of its own here")
-    with pytest.raises(RunFailed, match="nothing is mounted"):
-        target.up(resources, HERE)
-
-
-@needs.mount
-def test_a_mount_that_changed_during_the_run(point: Path, resources: Resources) -> None:
-    target = mounted(point)
     place = target.up(resources, HERE)
     subprocess.run(["umount", point], check=True)
     with pytest.raises(RunFailed, match="remounted during the run") as failed:
@@ -92,17 +78,10 @@ def test_a_mount_that_changed_during_the_run(point: Path, resources: Resources) 
     assert any("is not mounted now" in line for line in resources.close())
     for journal in Path(os.environ["NFSLAB_STATE"], "journals").glob("*.jsonl"):
         journal.unlink()
-
-
-@needs.mount
-def test_remounting_with_other_options_is_seen_at_the_next_run(
-    point: Path, resources: Resources
-) -> None:
-    target = mounted(point, expect_options=["size=1m"])
-    target.down(target.up(resources, HERE))
-    subprocess.run(["mount", "-o", "remount,size=2m", point], check=True)
-    with pytest.raises(RunFailed, match="in effect is size=2048k"):
-        target.up(resources, HERE)
+    # Its folder is still there, on the root file system: data would go to the wrong disk.
+    if mount_of(point).mount_point == Path("/"):
+        with Resources("another run") as others, pytest.raises(RunFailed, match="nothing is mou"):
+            target.up(others, HERE)
 
 
 def as_nfs(real: Mount, options: str) -> Mount:

@@ -235,6 +235,7 @@ def experiment(scratch: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.system
 def test_an_experiment_of_toys_runs(experiment: Path, scratch: Path) -> None:
     run(experiment)
     folder = only_folder(experiment)
@@ -252,11 +253,7 @@ def test_an_experiment_of_toys_runs(experiment: Path, scratch: Path) -> None:
     assert share.metrics["written"].value == 4
     assert (share.load and (share.load.kind, share.load.rate_per_s)) == ("open", 2.5)
     assert list(scratch.iterdir()) == []
-
-
-def test_tables_and_records_name_the_host_and_its_clock(experiment: Path) -> None:
-    run(experiment)
-    folder = only_folder(experiment)
+    # Tables and records name the host and its clock.
     for record in records(folder):
         at = folder.path / "runs" / record.run_id
         host = table_host(pq.read_schema(at / "samples" / "writes.parquet").metadata)
