@@ -31,7 +31,7 @@ from typing import Any
 from nfslab import clock
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.machine.processes import Identity, identity_of, status_of
-from nfslab.results.durable import fsync_path
+from nfslab.results.durable import fsync_path, make_folders
 
 VERSION = 1
 SUFFIX = ".jsonl"
@@ -102,7 +102,7 @@ def state_folder() -> Path:
     reasons = []
     for folder in state_folders():
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(folder, 0o700)
             reason = _unsafe(folder)
         except OSError as error:
             reason = error.strerror or str(error)
@@ -153,7 +153,7 @@ class Journal:
         }
         line = _line(header)
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            make_folders(folder, 0o700)
             with nursery(folder):
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
                 descriptor = os.open(unborn, flags, 0o600)

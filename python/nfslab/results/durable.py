@@ -9,6 +9,7 @@ value is kept, not dropped.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import math
@@ -47,6 +48,16 @@ def fsync_path(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folders(path: Path, mode: int = 0o777) -> None:
+    """Makes a folder and those above it that are missing; their names are on stable storage."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    path.mkdir(mode, parents=True, exist_ok=True)
+    for one in reversed(missing):
+        # To make a name one need not be allowed to read the folder, which syncing it needs.
+        with contextlib.suppress(PermissionError):
+            fsync_path(one.parent)
 
 
 def fsync_tree(folder: Path) -> None:

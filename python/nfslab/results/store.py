@@ -33,6 +33,7 @@ from nfslab.results.durable import (
     TEMPORARY_PREFIX,
     fsync_path,
     fsync_tree,
+    make_folders,
     to_json,
     write_durably,
 )
@@ -106,10 +107,9 @@ class ExperimentFolder:
             f"cannot create the results folder {path}",
             "give a folder that you can write to with --results",
         ):
-            (path / RUNS).mkdir(parents=True, exist_ok=True)
+            make_folders(path / RUNS)
             write_durably(path / FILE, file_bytes)
             write_durably(path / RECORD, _record_json(record))
-            fsync_path(path)
             fsync_path(path.parent)
         return cls(path, record)
 
