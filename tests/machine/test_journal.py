@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from nfslab.errors import NfslabError, RunFailed
 from nfslab.machine import journal as journals
 from nfslab.machine.journal import Journal, is_alive, parse
-from nfslab.machine.resources import Resources
-
-from tests.machine import needs
+from nfslab.machine.resources import Entry, Resources
 
 HEADER = {"nfslab_journal": 1, "token": "00112233445566ff", "pid": 1, "start_ticks": 1}
 LINES = [
@@ -139,31 +137,66 @@ def test_the_state_folder_must_be_ours(tmp_path: Path, monkeypatch: pytest.Monke
         fallback.rmdir()
 
 
-@needs.mount
-def test_on_a_full_disk_nothing_is_made_and_the_journal_stays_whole(tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small], check=True)
-    try:
-        with Resources("full", state=small) as resources:
-            path = small / "journals" / f"{resources.token}.jsonl"
-            filler = small / "filler"
-            with pytest.raises(OSError, match="No space"):
-                filler.write_bytes(bytes(1 << 20))
-            entries = []
+def test_on_a_full_disk_nothing_is_made_and_the_journal_stays_whole(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last write that finds some room is a short one, as write(2) has it."""
+    real, room = os.write, 4000
 
-            def fill() -> None:
-                for _ in range(1000):
-                    entries.append(resources.process(None, ["y" * 150]))
+    def write(descriptor: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done = real(descriptor, data[:room])
+        room -= done
+        return done
 
+    with Resources("full") as resources:
+        path = state / "journals" / f"{resources.token}.jsonl"
+        entries: list[Entry] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", write)
             with pytest.raises(RunFailed, match="cannot write the journal"):
-                fill()
-            assert path.read_bytes().endswith(b"\n")
-            content = parse(path.read_bytes())
-            assert content is not None
-            assert len(content.open) == len(entries)
-            filler.unlink()
-            resources.process(None, ["again"]).release()
-        assert not path.exists()
-    finally:
-        subprocess.run(["umount", small], check=True)
+                entries.extend(resources.process(None, ["y" * 150]) for _ in range(1000))
+            assert len(entries) > 10
+            with pytest.raises(RunFailed, match="cannot write the journal"):
+                resources.process(None, ["none"])
+        assert path.read_bytes().endswith(b"\n")
+        content = parse(path.read_bytes())
+        assert content is not None
+        assert len(content.open) == len(entries)
+        resources.process(None, ["again"]).release()
+    assert not path.exists()
+
+
+def test_a_journal_that_cannot_be_begun_leaves_nothing(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a file, nor one that is open and locked for as long as the process lives."""
+
+    def failing(folder: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
+
+    state.mkdir()
+    monkeypatch.setattr(journals, "fsync_path", failing)
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(RunFailed, match="cannot write the journal"):
+        Journal.create(state / "journals", "00112233445566ff", "x")
+    assert os.listdir("/proc/self/fd") == before
+    assert os.listdir(state / "journals") == [".lock"]
+
+
+def test_a_journal_that_cannot_be_removed_lets_its_lock_go(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    with monkeypatch.context() as patch:
+        resources = Resources("on a disk that became read-only", state=state)
+        patch.setattr(Path, "unlink", failing)
+        (told,) = resources.close()
+    assert "could not remove the journal" in told
+    adopted = Journal.adopt(state / "journals" / f"{resources.token}.jsonl")
+    assert adopted is not None
+    adopted.remove()

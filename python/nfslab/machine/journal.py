@@ -152,6 +152,7 @@ class Journal:
             "process_namespace": process_namespace(),
         }
         line = _line(header)
+        descriptor = -1
         try:
             make_folders(folder, 0o700)
             with nursery(folder):
@@ -164,8 +165,11 @@ class Journal:
                 unborn.rename(path)
             fsync_path(folder)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                unborn.unlink(missing_ok=True)
+            for name in (unborn, path):
+                with contextlib.suppress(OSError):
+                    name.unlink(missing_ok=True)
+            if descriptor >= 0:
+                os.close(descriptor)
             raise _unwritable(path, error) from error
         return journal
 
@@ -238,8 +242,10 @@ class Journal:
 
     def remove(self) -> None:
         """Nothing is open any more: remove the file, then let the lock go."""
-        self.path.unlink(missing_ok=True)
-        self.close()
+        try:
+            self.path.unlink(missing_ok=True)
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let the file and its lock go."""
