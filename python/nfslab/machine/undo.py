@@ -32,6 +32,7 @@ from nfslab.machine.journal import boot_id
 from nfslab.machine.mounts import SYS, answers, loops_backed_by, mount_by_name, mounts
 from nfslab.machine.tools import said_by
 from nfslab.machine.trees import names_token, remove_tree
+from nfslab.results.durable import fsync_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,7 +248,11 @@ def undo_directory(what: dict[str, Any], scope: Scope) -> str:
             fix="bring the server back and start nfslab",
         )
     owner = what.get("owner")
-    if remove_tree(path, owner if isinstance(owner, int) else None):
+    removed = remove_tree(path, owner if isinstance(owner, int) else None)
+    # A loss of power must not bring it back when the journal, on another disk, knows it no more.
+    with contextlib.suppress(OSError):
+        fsync_path(path.parent)
+    if removed:
         return f"removed {path}"
     recorded, now = what.get("mount_point"), mount_by_name(path).mount_point
     if recorded is not None and recorded != str(now):
