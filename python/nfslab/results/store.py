@@ -194,11 +194,15 @@ class ExperimentFolder:
         if not self._lock_held:
             with self.lock():
                 return self.clean_partials()
-        for temporary in self.path.glob(f"{TEMPORARY_PREFIX}*"):
-            temporary.unlink(missing_ok=True)
         _, partial = catalogue_file.scan_runs(self.runs_path)
-        for run_id in partial:
-            shutil.rmtree(self.runs_path / f"{PARTIAL_PREFIX}{run_id}")
+        with system_errors(
+            f"cannot remove what is half written in {self.path}",
+            "let this user write there; what is finished is kept",
+        ):
+            for temporary in self.path.glob(f"{TEMPORARY_PREFIX}*"):
+                temporary.unlink(missing_ok=True)
+            for run_id in partial:
+                shutil.rmtree(self.runs_path / f"{PARTIAL_PREFIX}{run_id}")
         return partial
 
     @contextlib.contextmanager
