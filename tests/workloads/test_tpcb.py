@@ -201,6 +201,7 @@ def test_a_missing_sysbench_is_said_with_its_package(monkeypatch: pytest.MonkeyP
     assert "apt-get install sysbench" in answer.fix
 
 
+@pytest.mark.system
 def test_other_scripts_are_another_experiment() -> None:
     made = TpcbParameters(data="disk", duration=1, definition="earlier")
     assert made.definition == "earlier"

@@ -120,7 +120,7 @@ row = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40)
 @given(rows=st.lists(row, max_size=40), lag=st.booleans(), retries=st.booleans())
 def test_reading_gives_back_what_was_written(
     rows: list[tuple[int, int | str, int, int, int, int, int]], lag: bool, retries: bool
@@ -159,7 +159,7 @@ def test_reading_gives_back_what_was_written(
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:

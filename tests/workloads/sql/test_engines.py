@@ -124,6 +124,7 @@ def test_a_checkpoint_of_sqlites_log_is_whole(scratch: Path) -> None:
     assert "read_bytes" not in found, "it reads beside the page cache"
 
 
+@pytest.mark.system
 @every_engine
 def test_all_queries_of_a_size_share_what_was_loaded(engine: str) -> None:
     tables = {"mariadb": MariadbTables, "sqlite": SqliteTables}[engine]
@@ -148,6 +149,7 @@ def test_what_the_collectors_are_told(engine: str, scratch: Path) -> None:
             assert str(work.dialect.database.file()) in held  # type: ignore[attr-defined]
 
 
+@pytest.mark.system
 def test_what_is_missing_is_said_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     works = [workload(engine, "full_scan") for engine in ("mariadb", "sqlite")]
     for work in works:
@@ -167,6 +169,7 @@ def test_what_is_missing_is_said_with_its_package(monkeypatch: pytest.MonkeyPatc
     ]
 
 
+@pytest.mark.system
 def test_versions_that_are_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     maria, lite = (workload(engine, "full_scan") for engine in ("mariadb", "sqlite"))
     maria.dialect.database.__dict__["installation"] = installation.Installation(  # type: ignore

@@ -31,10 +31,10 @@ def test_numbers_of_rows_and_columns() -> None:
 
 
 def test_the_same_seed_makes_the_same_rows_and_another_others() -> None:
-    for table in ("district", "new_order"):
-        assert csv(table, 1, 1) == csv(table, 1, 1)
-        assert csv(table, 1, 1) != csv(table, 2, 1)
-    assert csv("district", 1, 1) != csv("district", 1, 2)
+    first = csv("district", 1, 1)
+    assert csv("district", 1, 1) == first
+    assert csv("district", 2, 1) != first
+    assert csv("district", 1, 2) != first
 
 
 @pytest.mark.parametrize(("table", "column"), [("item", 4), ("stock", 16)])
