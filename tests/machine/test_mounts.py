@@ -54,16 +54,18 @@ def findmnt(path: Path, column: str) -> str:
 
 
 @needs.program("findmnt")
-@pytest.mark.parametrize("path", ["/", "/proc", "/dev", "/dev/shm", "/var/tmp", "/nonexistent/x"])
-def test_the_mount_of_a_path_is_the_one_findmnt_names(path: str) -> None:
-    mount = mount_of(path)
-    existing = Path(path) if os.path.exists(path) else Path("/")
-    assert str(mount.mount_point) == findmnt(existing, "TARGET").strip()
-    assert mount.filesystem == findmnt(existing, "FSTYPE").strip()
-    assert mount_by_name(Path(path)).mount_id == mount.mount_id
+@pytest.mark.system
+def test_the_mount_of_a_path_is_the_one_findmnt_names() -> None:
+    for path in ("/", "/proc", "/dev", "/dev/shm", "/var/tmp", "/nonexistent/x"):
+        mount = mount_of(path)
+        existing = Path(path) if os.path.exists(path) else Path("/")
+        assert str(mount.mount_point) == findmnt(existing, "TARGET").strip()
+        assert mount.filesystem == findmnt(existing, "FSTYPE").strip()
+        assert mount_by_name(Path(path)).mount_id == mount.mount_id
 
 
 @needs.mount
+@pytest.mark.system
 def test_a_covered_mount_is_not_the_answer(scratch: Path) -> None:
     """Two mounts over one another, and one that hides a deeper one."""
     point = scratch / "point"
@@ -96,6 +98,7 @@ def lsblk_disk(path: str) -> set[str]:
 
 
 @needs.program("findmnt", "lsblk")
+@pytest.mark.system
 def test_devices_of_the_root_file_system_are_lsblks() -> None:
     if mount_of("/").major == 0:
         pytest.skip("the root file system has no device of its own (a container?)")
@@ -109,6 +112,7 @@ def test_no_devices_below_memory() -> None:
 @needs.loop
 @needs.mount
 @needs.program("mkfs.ext4")
+@pytest.mark.system
 def test_a_loop_device_and_its_file(scratch: Path) -> None:
     image = scratch / "an image"
     with image.open("wb") as file:
@@ -203,6 +207,7 @@ def test_nothing_behind_a_mount_that_may_hang_is_followed(
     assert after == tmp_path / "remote" / "file"
 
 
+@pytest.mark.system
 def test_a_server_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert answers(tmp_path), "a local file system is not even asked"
     own = mount_of(tmp_path)

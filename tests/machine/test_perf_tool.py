@@ -61,6 +61,7 @@ def made_up(folder: Path, script: str) -> None:
         ("exit 0", "it says nothing", "apt"),
     ],
 )  # fmt: skip
+@pytest.mark.system
 def test_a_missing_wrong_or_refused_perf_is_told(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -85,6 +86,7 @@ needs_perf = pytest.mark.skipif(
 @needs_perf
 @needs.root
 @needs.setpriv
+@pytest.mark.long
 def test_root_is_granted_the_machine_and_another_user_what_the_kernel_says() -> None:
     root = perf_tool.granted()
     assert root is not None
@@ -109,6 +111,7 @@ def test_root_is_granted_the_machine_and_another_user_what_the_kernel_says() -> 
 
 
 @needs_perf
+@pytest.mark.long
 def test_call_graphs_of_branches_are_tried() -> None:
     grant = perf_tool.granted()
     assert grant is not None
@@ -176,6 +179,7 @@ def test_proc_stat_is_read_as_the_kernel_writes_it() -> None:
     assert parse_cpu_times("cpu 1 2\n") is None
 
 
+@pytest.mark.system
 def test_a_process_clock_runs_with_its_work() -> None:
     before = process_cpu_ns(os.getpid())
     sum(range(200_000))

@@ -42,7 +42,7 @@ def child(*code: str, token: str = "") -> subprocess.Popen[bytes]:
 
 def ended(started: subprocess.Popen[bytes]) -> int:
     assert started.stdout is not None
-    code = started.wait(timeout=120)
+    code = started.wait()
     started.stdout.close()
     return code
 
@@ -69,6 +69,7 @@ def test_who_has_begun_to_end_is_exiting() -> None:
     assert parse_status(usual.replace("4194560", "4194564")).exiting
 
 
+@pytest.mark.system
 def test_a_zombie_is_not_alive() -> None:
     started = subprocess.Popen(["true"])
     os.waitid(os.P_PID, started.pid, os.WEXITED | os.WNOWAIT)
@@ -77,6 +78,7 @@ def test_a_zombie_is_not_alive() -> None:
     started.wait()
 
 
+@pytest.mark.system
 def test_a_signal_never_reaches_another_process_of_that_number() -> None:
     started = child()
     real = identity_of(started.pid)
@@ -89,6 +91,7 @@ def test_a_signal_never_reaches_another_process_of_that_number() -> None:
     assert processes.send_signal(real, signal.SIGKILL) is False
 
 
+@pytest.mark.system
 def test_what_carries_the_token_is_found_and_nothing_else(token: str) -> None:
     ours, other = child(token=token), child(token=f"{token[:-1]}-")
     plain = child(f"import os; os.environ[{processes.TOKEN_VARIABLE!r}] = 'x'")
@@ -101,6 +104,7 @@ def test_what_carries_the_token_is_found_and_nothing_else(token: str) -> None:
             ended(started)
 
 
+@pytest.mark.system
 def test_children_that_dropped_the_token_are_found_through_their_parent(token: str) -> None:
     """As PostgreSQL's backends, which overwrite their environment and change session."""
     source = (
@@ -117,6 +121,7 @@ def test_children_that_dropped_the_token_are_found_through_their_parent(token: s
     assert ended(ours) == -signal.SIGTERM
 
 
+@pytest.mark.system
 def test_who_ignores_the_first_signal_gets_the_last_one(token: str) -> None:
     stubborn = child("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)", token=token)
     gone, stuck = end_all(lambda: find_ours(token), grace_s=0.05)
@@ -125,6 +130,7 @@ def test_who_ignores_the_first_signal_gets_the_last_one(token: str) -> None:
     assert ended(stubborn) == -signal.SIGKILL
 
 
+@pytest.mark.system
 def test_a_first_look_that_takes_long_is_no_grace(
     token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +143,7 @@ def test_a_first_look_that_takes_long_is_no_grace(
         return find_ours(token)
 
     with monkeypatch.context() as patch:
-        patch.setattr(processes.time, "monotonic", lambda: now)
+        patch.setattr(processes.clock, "monotonic", lambda: now)
         assert end_all(find)[1] == []
     assert ended(ours) == -signal.SIGTERM
 

@@ -66,6 +66,7 @@ def test_a_bottomless_tree_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @needs.root
 @needs.setpriv
+@pytest.mark.system
 def test_where_root_may_not_the_owner_may(
     scratch: Path, resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def another(does: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.system
 def test_one_has_it_and_others_learn_who() -> None:
     with another("take") as process, Turn() as turn:
         assert not turn.take()
@@ -55,6 +56,7 @@ def test_one_has_it_and_others_learn_who() -> None:
         assert turn.beside()
 
 
+@pytest.mark.system
 def test_a_killed_holder_has_given_it_back() -> None:
     with another("take") as process, Turn() as turn:
         assert not turn.take()
@@ -66,6 +68,7 @@ def test_a_killed_holder_has_given_it_back() -> None:
         assert not turn.beside()
 
 
+@pytest.mark.system
 def test_the_holder_knows_who_ran_beside_and_that_askers_did_not() -> None:
     with Turn() as turn, Turn() as asker:
         assert turn.take()
@@ -82,6 +85,7 @@ def test_the_holder_knows_who_ran_beside_and_that_askers_did_not() -> None:
             assert not turn.beside()
 
 
+@pytest.mark.system
 def test_a_guest_takes_it_over_when_the_holder_has_gone() -> None:
     with another("take") as process, Turn() as turn:
         turn.go_beside()

@@ -41,6 +41,7 @@ def test_root_takes_postgres_then_nobody_then_a_number(monkeypatch: pytest.Monke
 
 @needs.root
 @needs.setpriv
+@pytest.mark.system
 def test_the_folder_that_stops_a_user_is_named(scratch: Path) -> None:
     user = unprivileged_user()
     assert user is not None
@@ -63,6 +64,7 @@ def test_the_folder_that_stops_a_user_is_named(scratch: Path) -> None:
 
 @needs.root
 @needs.setpriv
+@pytest.mark.system
 def test_an_access_list_counts_though_the_bits_deny(scratch: Path) -> None:
     user = unprivileged_user()
     assert user is not None
@@ -119,7 +121,7 @@ def test_without_setpriv_root_becomes_nobody_and_says_so_beforehand(
     assert "setpriv" in work.check().reason
     monkeypatch.setattr("nfslab.storage.block_layers.backend_obstacle", lambda _: ("", ""))
     striped = StripeTarget.available()
-    assert (striped.ok, striped.reason) == (False, "not installed: losetup, mount")
+    assert (striped.ok, striped.reason) == (False, "not installed: losetup, mount, umount")
 
 
 def test_a_home_that_is_not_there_is_the_root_folder() -> None:
@@ -131,6 +133,7 @@ def test_a_home_that_is_not_there_is_the_root_folder() -> None:
 
 @needs.root
 @needs.setpriv
+@pytest.mark.system
 def test_the_trial_leaves_no_powers(scratch: Path) -> None:
     user = unprivileged_user()
     assert user is not None

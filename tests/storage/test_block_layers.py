@@ -100,6 +100,7 @@ def test_mount_options_stay_one_argument() -> None:
 
 
 @needs.program("mkfs.ext4", "dumpe2fs")
+@pytest.mark.system
 def test_ext4_really_takes_and_shows_the_geometry(tmp_path: Path) -> None:
     """Made in a file, which needs no root; read back by dumpe2fs and by blkid."""
     image = tmp_path / "image"

@@ -127,6 +127,7 @@ def test_nobody_can_state_memory_to_be_stable(sys: Path) -> None:
 
 
 @needs.mount
+@pytest.mark.system
 def test_an_overlay_is_what_its_upper_folder_is() -> None:
     memory = Path("/dev/shm") / f"nfslab-test-{os.getpid()}"
     for name in ("lower", "upper", "work", "merged"):
@@ -148,6 +149,7 @@ def test_an_overlay_is_what_its_upper_folder_is() -> None:
 
 
 @needs.loop
+@pytest.mark.system
 @pytest.mark.parametrize("below", ["memory", "disk"])
 def test_a_loop_device_is_what_its_file_lies_on(below: str, scratch: Path) -> None:
     folder = Path("/dev/shm") if below == "memory" else scratch

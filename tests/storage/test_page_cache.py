@@ -49,6 +49,7 @@ def cached(scratch: Path) -> Path:
 
 
 @needs.root
+@pytest.mark.system
 def test_root_drops_all_dirty_pages_included(cached: Path) -> None:
     if not os.access(page_cache.DROP_CACHES, os.W_OK):
         pytest.skip("drop_caches is not writable here")
@@ -56,6 +57,7 @@ def test_root_drops_all_dirty_pages_included(cached: Path) -> None:
     assert resident_bytes(cached) < SIZE_BYTES // 10
 
 
+@pytest.mark.system
 def test_others_drop_the_files_below_the_paths(
     cached: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
