@@ -91,7 +91,7 @@ def measure_many(folder: Path, experiments: int, *, small: bool) -> list[Row]:
     for seed in range(experiments):
         recipe = Recipe(
             clients=tuple(range(1, points + 1)), repetitions=blocks, seed=seed, samples=False,
-            evidence=False, durable=False,
+            evidence=False
         )  # fmt: skip
         write_pgbench(folder / "made", recipe).path.rename(folder / f"experiment-{seed}")
     (folder / "made").rmdir()
@@ -114,9 +114,7 @@ def measure(folder: Path, *, small: bool, repetitions: int) -> list[Row]:
     """Make the results below `folder` and time the commands on them."""
     many, some = (5, 5) if small else (500, 50)
     blocks = 3 if small else 10
-    plain = functools.partial(
-        Recipe, repetitions=blocks, samples=False, evidence=False, durable=False
-    )
+    plain = functools.partial(Recipe, repetitions=blocks, samples=False, evidence=False)
     big = write_pgbench(folder / "big", plain(clients=tuple(range(1, many + 1))))
     halves = [
         write_pgbench(folder / name, plain(clients=tuple(range(1, many // 2 + 1)), seed=s))
@@ -124,7 +122,7 @@ def measure(folder: Path, *, small: bool, repetitions: int) -> list[Row]:
     ]
     full = write_pgbench(
         folder / "full",
-        Recipe(clients=tuple(range(1, some + 1)), repetitions=blocks, durable=False),
+        Recipe(clients=tuple(range(1, some + 1)), repetitions=blocks),
     )
     runs = 2 * many * blocks
     one = str(big.path)

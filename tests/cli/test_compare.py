@@ -19,7 +19,6 @@ QUICK: dict[str, Any] = {
     "clients": (1, 10),
     "samples": False,
     "evidence": False,
-    "durable": False,
     "spread": 0.01,
 }
 

@@ -15,7 +15,6 @@ RECIPE = Recipe(
     repetitions=3,
     samples=False,
     evidence=False,
-    durable=False,
     retried=((0, 0),),
     failed=((1, 1),),
 )

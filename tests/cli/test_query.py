@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> ExperimentFolder:
-    recipe = Recipe(clients=(1, 5), repetitions=3, measured_s=1.0, evidence=False, durable=False)
+    recipe = Recipe(clients=(1, 5), repetitions=3, measured_s=1.0, evidence=False)
     return write_pgbench(tmp_path_factory.mktemp("results"), recipe)
 
 

@@ -18,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ExperimentFolder:
-    recipe = Recipe(clients=(1, 5), repetitions=3, samples=False, evidence=False, durable=False)
+    recipe = Recipe(clients=(1, 5), repetitions=3, samples=False, evidence=False)
     return write_pgbench(tmp_path, recipe)
 
 
@@ -84,7 +84,7 @@ def test_bad_usage(folder: ExperimentFolder, capsys: Capture, tmp_path: Path) ->
 
 
 def test_several_get_a_page_each(plain_html: None, capsys: Capture, tmp_path: Path) -> None:
-    recipe = Recipe(clients=(1,), repetitions=3, samples=False, evidence=False, durable=False)
+    recipe = Recipe(clients=(1,), repetitions=3, samples=False, evidence=False)
     paths = [write_pgbench(tmp_path / name, recipe).path for name in ("one", "two words")]
     said = nfslab(capsys, "report", *paths)
     assert said.code == 0

@@ -15,9 +15,7 @@ from tests.report.synthetic import Recipe, write_pgbench
 
 Capture = pytest.CaptureFixture[str]
 
-RECIPE = Recipe(
-    clients=(1, 5), repetitions=3, samples=False, durable=False, failed=((1, 1),), excluded=2
-)
+RECIPE = Recipe(clients=(1, 5), repetitions=3, samples=False, failed=((1, 1),), excluded=2)
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +85,7 @@ def test_a_run_is_found_by_its_beginning(folder: ExperimentFolder, capsys: Captu
     assert f"did you mean {run_id}" in said.err
 
 
-def test_a_damaged_run_says_why(
-    folder: ExperimentFolder, tmp_path: Path, capsys: Capture
-) -> None:
+def test_a_damaged_run_says_why(folder: ExperimentFolder, tmp_path: Path, capsys: Capture) -> None:
     run_id = folder.sealed_runs()[0].run_id
     copy = shutil.copytree(folder.path, tmp_path / "copy")
     (copy / "runs" / run_id / "run.json").write_text("{")

@@ -23,7 +23,7 @@ from tests.report.synthetic import Recipe, write_pgbench
 from tests.results.planted_calls import both, write_calls
 
 MS = 1_000_000
-RECIPE = Recipe(clients=(1, 5), repetitions=2, samples=False, durable=False)
+RECIPE = Recipe(clients=(1, 5), repetitions=2, samples=False)
 SLOW_SERVICE = (0, 1 * MS, 0, 6 * MS, 1 * MS, 2 * MS)
 WAITING = (0, 0, 3 * MS, 1 * MS, 0, 0)
 
@@ -151,8 +151,7 @@ def test_what_cannot_be_read_or_joined_is_named(
 
 def test_tables_are_of_all_runs_and_parts_of_some(tmp_path: Path) -> None:
     folder = write_pgbench(
-        tmp_path, Recipe(clients=(1,), repetitions=PARTS_MOST + 2, samples=False, evidence=False,
-                         durable=False)
+        tmp_path, Recipe(clients=(1,), repetitions=PARTS_MOST + 2, samples=False, evidence=False)
     )  # fmt: skip
     planted(folder)
     section = breakdown(folder)

@@ -15,6 +15,7 @@ from nfslab.workloads.base import RunContext
 
 from tests.collectors.planted_nfsd import Planted
 from tests.evidence.runs import found_of, sealed_run
+from tests.simulated_clock import SimulatedClock
 from tests.storage.test_nfsd import difference
 from tests.workloads.run_context import command_run
 
@@ -30,7 +31,11 @@ def context() -> Iterator[RunContext]:
 
 
 @pytest.fixture
-def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Planted:
+def planted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulated_clock: SimulatedClock
+) -> Planted:
+    """Its interval is never over: it is read at the ends of the timed part."""
+    monkeypatch.setattr(simulated_clock, "wait", lambda event, _seconds=None: event.wait())
     return Planted(tmp_path / "proc", monkeypatch)
 
 

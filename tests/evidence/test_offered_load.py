@@ -33,7 +33,6 @@ from nfslab.results.checksums import write_checksums
 from nfslab.shipped import PACKAGE
 
 from tests.cli.invocation import nfslab
-from tests.report.browser import browser, figures, opened
 from tests.report.planted_loads import NoMeasurement, Planted, Runs, write_loads
 from tests.report.synthetic import Recipe, write_pgbench
 
@@ -399,7 +398,7 @@ def test_programs_get_the_curves_as_json(
 
 
 def test_other_workloads_have_no_such_section(tmp_path: Path) -> None:
-    recipe = Recipe(clients=(1,), repetitions=2, samples=False, evidence=False, durable=False)
+    recipe = Recipe(clients=(1,), repetitions=2, samples=False, evidence=False)
     path = write_pgbench(tmp_path, recipe).path
     assert offered_load(analyse(path)) is None
     assert "offered-load-section" not in render_html(path)
@@ -425,11 +424,3 @@ def test_a_load_that_the_file_fixes_is_one_point_of_each_curve(tmp_path: Path) -
     assert [point.offered_ops_per_s for point in points] == [100, 100]
     text = section(render_html(path))
     assert "threads 4 90 2 ms" in text
-
-
-def test_the_figures_are_drawn(by_hand: Path, tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(render_html(by_hand))
-    with browser() as chromium, opened(chromium, path) as page:
-        states = figures(page)
-    assert all(states[name]["drawn"] for name in ("load-achieved", "load-response"))

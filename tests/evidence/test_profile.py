@@ -22,7 +22,7 @@ from tests.cli.invocation import nfslab
 from tests.report.synthetic import Recipe, write_pgbench
 from tests.results.planted_profiles import Row, write_profile
 
-RECIPE = Recipe(clients=(1, 5), repetitions=2, samples=False, evidence=False, durable=False)
+RECIPE = Recipe(clients=(1, 5), repetitions=2, samples=False, evidence=False)
 IDLE: list[Row] = [
     ("run", "postgres;main;ExecScan", 0, 150),
     ("run", "postgres;main;fsync;vfs_fsync", 1, 100),

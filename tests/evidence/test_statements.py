@@ -155,7 +155,7 @@ def test_names_that_would_be_equal_have_more_beside_them(tmp_path: Path) -> None
 
 
 RECIPE = Recipe(placements={"here": 1.0, "there": 0.25}, clients=(1,), repetitions=6,
-                samples=False, durable=False)  # fmt: skip
+                samples=False)  # fmt: skip
 
 
 @pytest.fixture

@@ -84,6 +84,7 @@ def test_a_way_that_was_asked_for_is_used_or_nothing_is(no_ebpf: None) -> None:
         choose(Asked(way="ebpf"), PROGRAM)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("missing", "way", "blind"),
     [("", "a preloaded library", "static programs"), ("planted", "strace", "io_uring")],

@@ -97,9 +97,7 @@ def rpc_calls(latencies: Any) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ExperimentFolder:
-    return write_pgbench(
-        tmp_path, Recipe(clients=(1, 5), repetitions=1, samples=False, durable=False)
-    )
+    return write_pgbench(tmp_path, Recipe(clients=(1, 5), repetitions=1, samples=False))
 
 
 def plant(folder: ExperimentFolder) -> Path:
@@ -217,11 +215,11 @@ def watched() -> Section:
     return watch_section(facts_of(whole, summary, by_file=True, steps=steps), lambda: whole)
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
-def test_a_browser_draws_it_without_a_complaint(tmp_path: Path, scheme: str) -> None:
+@pytest.mark.system
+def test_a_browser_draws_it_without_a_complaint(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     write([watched()], path, "calls", command=["nfslab", "syscalls", "<b>"])
-    with browser() as chromium, opened(chromium, path, color_scheme=scheme) as page:
+    with browser() as chromium, opened(chromium, path) as page:
         names = [f"syscalls-{one}" for one in ("syncs", "steps", "blocks", "accesses")]
         for name in names:
             page.locator(f"#{name}").scroll_into_view_if_needed()

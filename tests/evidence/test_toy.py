@@ -36,11 +36,10 @@ from nfslab.results.checksums import write_checksums
 from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
-from tests.report.browser import browser, figures, opened, settled
 from tests.report.synthetic import Recipe, write_pgbench
 from tests.results.client_hosts import SEEN, plant_hosts
 
-RECIPE = Recipe(placements={"together": 1.0}, clients=(1, 5), repetitions=7, durable=False)
+RECIPE = Recipe(placements={"together": 1.0}, clients=(1, 5), repetitions=7)
 
 
 class ToyFacts(Facts):
@@ -119,15 +118,6 @@ def test_it_appears_in_every_output(
     said = nfslab(capsys, "show", folder, facts[0].run.run_id).out
     assert "Toy rows" in said
     assert "1 toys counted." in said
-
-
-def test_a_browser_draws_its_figure(toy: ToyEvidence, folder: Path, tmp_path: Path) -> None:
-    page_path = tmp_path / "page.html"
-    page_path.write_text(render_html(folder))
-    with browser() as chromium, opened(chromium, page_path) as page:
-        page.locator("#toy-rows").scroll_into_view_if_needed()
-        settled(page)
-        assert figures(page)["toy-rows"]["drawn"]
 
 
 def test_facts_are_computed_once(toy: ToyEvidence, folder: Path) -> None:

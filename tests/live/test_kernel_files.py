@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import nfslab._core
@@ -13,6 +12,8 @@ from nfslab._core import CoreError
 from nfslab.live import kernel_files
 from nfslab.live.kernel_files import KernelDataCalls, device_of, open_files
 from nfslab.machine.mounts import Mount, mount_of
+
+from tests.simulated_clock import SimulatedClock
 
 SHARE = Mount(77, 1, 0, 58, "/", Path("/mnt/share"), "nfs4", "server:/", "rw")
 WAL = "/mnt/share/pg_wal/000000010000000000000001"
@@ -58,19 +59,16 @@ class Tracepoints:
 
 
 def test_calls_go_to_the_class_of_the_open_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulated_clock: SimulatedClock
 ) -> None:
-    now_ns = [0]
+    def look() -> int:
+        simulated_clock.advance(0.001)
+        return simulated_clock.monotonic_ns()
 
-    def clock() -> int:
-        now_ns[0] += 1_000_000
-        return now_ns[0]
-
+    simulated_clock.tick_ns = 0
+    monkeypatch.setattr(simulated_clock, "thread_cpu_ns", look)
     monkeypatch.setattr(nfslab._core, "KernelFiles", Tracepoints)
     monkeypatch.setattr(kernel_files, "mounts", lambda: [SHARE])
-    monkeypatch.setattr(
-        kernel_files, "time", SimpleNamespace(monotonic_ns=lambda: now_ns[0], thread_time_ns=clock)
-    )
     wal, table, other = ("0:58", 5), ("0:58", 6), ("0:99", 5)
     Tracepoints.taken = [
         [],
@@ -93,10 +91,10 @@ def test_calls_go_to_the_class_of_the_open_file(
     seen = files.by_mount_point()["/mnt/share"]
     assert (seen["PostgreSQL WAL"]["writes"], seen["path not known"]["reads"]) == (4, 3)
     # It is over: the log was closed, and was open at the look before.
-    now_ns[0] += 10**9
+    simulated_clock.advance(1.0)
     assert files.by_mount_point()["/mnt/share"]["PostgreSQL WAL"]["writes"] == 5
     # Twice not open: its number may be another file's by now.
-    now_ns[0] += 10**9
+    simulated_clock.advance(1.0)
     seen = files.by_mount_point()["/mnt/share"]
     assert (seen["PostgreSQL WAL"]["writes"], seen["path not known"]["writes"]) == (5, 1)
     assert first["PostgreSQL WAL"]["writes"] == 3, "an earlier answer stays what it was"

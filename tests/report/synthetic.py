@@ -13,9 +13,12 @@ that are missing). Little's law holds: latency x tps = clients, but for the nois
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,15 +81,37 @@ class Recipe:
     mount_changes_at_block: int | None = None
     excluded: int = 0
     restored_copy: bool = False
-    durable: bool = True
-    """False: leave out every fsync (thousands of runs in seconds)."""
 
 
 def write_pgbench(results_dir: Path, recipe: Recipe | None = None) -> ExperimentFolder:
-    """A pgbench experiment: placement x clients."""
+    """A pgbench experiment: placement x clients. Each recipe is carried out once, and copied."""
+    shared = shared_pgbench(recipe)
+    made = Path(results_dir) / shared.name
+    shutil.copytree(shared, made)
+    return ExperimentFolder.open(made)
+
+
+def shared_pgbench(recipe: Recipe | None = None) -> Path:
+    """The same for tests that change nothing in it."""
     recipe = recipe or Recipe()
+    text = repr(recipe)
+    if text not in _written:
+        _written[text] = _carried_out(Path(_kept().name) / f"{len(_written)}", recipe).path
+    return _written[text]
+
+
+_written: dict[str, Path] = {}
+
+
+@functools.cache
+def _kept() -> tempfile.TemporaryDirectory[str]:
+    """Where recipes lie that were carried out, until this process ends."""
+    return tempfile.TemporaryDirectory(prefix="nfslab-recipes-")
+
+
+def _carried_out(results_dir: Path, recipe: Recipe) -> ExperimentFolder:
     record = pgbench_experiment(recipe)
-    with contextlib.nullcontext() if recipe.durable else without_fsync():
+    with without_fsync():
         folder = ExperimentFolder.create(results_dir, record, FILE_TEXT.encode())
         random = np.random.default_rng(recipe.seed)
         position = 0

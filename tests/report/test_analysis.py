@@ -29,9 +29,9 @@ from nfslab.shipped import published_table
 from nfslab.statistics.effect_text import effect, headline
 
 from tests.report.designs import write_design
-from tests.report.synthetic import Recipe, write_files, write_pgbench
+from tests.report.synthetic import Recipe, shared_pgbench, write_files, write_pgbench
 
-QUICK: dict[str, Any] = {"samples": False, "durable": False}
+QUICK: dict[str, Any] = {"samples": False, "evidence": False}
 BONNIE = {
     "table": "bonnie_2001",
     "metric": {
@@ -47,8 +47,9 @@ def write(folder: Path, **changes: Any) -> ExperimentFolder:
     return write_pgbench(folder, Recipe(**recipe))
 
 
-def analysed(folder: Path, **changes: Any) -> Analysis:
-    return analyse(write(folder, **changes).path)
+def analysed(**changes: Any) -> Analysis:
+    recipe = {"clients": (1, 5, 10), "repetitions": 6, **QUICK, **changes}
+    return analyse(shared_pgbench(Recipe(**recipe)))
 
 
 def kinds(analysis: Analysis) -> set[str]:
@@ -61,8 +62,8 @@ def warning(analysis: Analysis, kind: str) -> Warning:
     return found[0]
 
 
-def test_a_planted_effect_is_found_with_its_size(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path)
+def test_a_planted_effect_is_found_with_its_size() -> None:
+    analysis = analysed(evidence=True)
     assert analysis.primary == "tps"
     assert analysis.baseline == {"placement": "together"}
     rows = analysis.comparisons["tps"]
@@ -110,13 +111,13 @@ def test_estimates_are_of_the_runs_that_count(tmp_path: Path) -> None:
     assert len(warning(analysis, "attempts").runs) == 1
 
 
-def test_runs_keep_the_order_in_which_they_were_made(tmp_path: Path) -> None:
-    positions = [run.position for run in analysed(tmp_path).runs]
+def test_runs_keep_the_order_in_which_they_were_made() -> None:
+    positions = [run.position for run in analysed().runs]
     assert positions == sorted(positions)
 
 
-def test_unequal_durability_is_the_first_line(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, volatile=("log apart",))
+def test_unequal_durability_is_the_first_line() -> None:
+    analysis = analysed(volatile=("log apart",))
     base, _, other = analysis.durability_line.partition("placement=log apart")
     assert base.startswith("UNEQUAL DURABILITY")
     assert "stable" in base
@@ -134,19 +135,19 @@ def test_unequal_durability_is_told_without_comparisons(tmp_path: Path) -> None:
     assert analysis.durability_line.startswith("UNEQUAL DURABILITY: the points")
 
 
-def test_equally_volatile_is_a_warning_not_a_first_line(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, volatile=("together", "log apart"))
+def test_equally_volatile_is_a_warning_not_a_first_line() -> None:
+    analysis = analysed(volatile=("together", "log apart"))
     assert analysis.durability_line == ""
     assert "volatile" in warning(analysis, "durability").text
 
 
-def test_checks_become_one_warning_each_with_all_their_runs(tmp_path: Path) -> None:
+def test_checks_become_one_warning_each_with_all_their_runs() -> None:
     flagged = {
         (block, 2): CheckRecord(name="steady_state", verdict="warning", message="still warming up")
         for block in range(4)
     }
     flagged[(5, 1)] = CheckRecord(name="littles_law", verdict="violation", message="2.0 of 5")
-    analysis = analysed(tmp_path, flagged=flagged)
+    analysis = analysed(flagged=flagged)
     assert analysis.warnings[0].kind == "littles_law"
     assert analysis.warnings[0].severity == "violation"
     steady = warning(analysis, "steady_state")
@@ -156,41 +157,41 @@ def test_checks_become_one_warning_each_with_all_their_runs(tmp_path: Path) -> N
     assert marked == set(steady.runs)
 
 
-def test_a_changed_machine_is_told(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, machine_changes_at_block=2)
+def test_a_changed_machine_is_told() -> None:
+    analysis = analysed(machine_changes_at_block=2)
     text = warning(analysis, "machine").text
     assert "kernel.release: 6.1.0-21-amd64 (24 runs), 6.1.0-18-amd64 (12 runs)" in text
     assert [setup.runs for setup in analysis.setups] == [24, 12]
-    assert "machine" not in kinds(analysed(tmp_path / "same"))
+    assert "machine" not in kinds(analysed())
 
 
-def test_changed_mount_options_are_told(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, mount_changes_at_block=5)
+def test_changed_mount_options_are_told() -> None:
+    analysis = analysed(mount_changes_at_block=5)
     assert "rw,noatime / rw,relatime" in warning(analysis, "places").text
     assert {place.mount_options for place in analysis.places} == {"rw,relatime", "rw,noatime"}
 
 
-def test_one_repetition_is_significance_unknown(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, repetitions=1)
+def test_one_repetition_is_significance_unknown() -> None:
+    analysis = analysed(repetitions=1)
     assert warning(analysis, "one_run").text.startswith("one run at every point")
     assert "significance unknown (n=1) at all 3 points" in analysis.verdict
     assert {row.sense for row in analysis.comparisons["tps"]} == {"unknown"}
 
 
-def test_equal_placements_show_no_difference(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, placements={"one": 1.0, "other": 1.0}, seed=3)
+def test_equal_placements_show_no_difference() -> None:
+    analysis = analysed(placements={"one": 1.0, "other": 1.0}, seed=3)
     assert analysis.verdict.endswith("other no difference shown at all 3 points.")
 
 
-def test_a_ratio_that_one_run_turns_round_is_told(tmp_path: Path) -> None:
+def test_a_ratio_that_one_run_turns_round_is_told() -> None:
     """A hundredth more at every run but one of the base, which is 4.5 times its like."""
     recipe: dict[str, Any] = {
         "placements": {"one": 1.0, "other": 1.01}, "clients": (5,), "spread": 0.001,
         "block_spread": 0.0,
     }  # fmt: skip
-    plain = analysed(tmp_path / "plain", **recipe)
+    plain = analysed(**recipe)
     assert OTHER_WAY not in plain.verdict
-    pulled = analysed(tmp_path / "pulled", odd={(0, 0): 4.5}, **recipe)
+    pulled = analysed(odd={(0, 0): 4.5}, **recipe)
     (row,) = pulled.comparisons["tps"]
     assert (row.result.estimate or 0.0) < 0
     assert pulled.verdict.endswith(f"{OTHER_WAY}.")
@@ -217,8 +218,8 @@ def test_points_that_are_not_shown_to_differ_are_counted_and_not_listed(tmp_path
     assert counted == ["1", "3", "2", "3"], "points of each word, and no figure of the other two"
 
 
-def test_one_point_against_another_is_told_whole(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, placements={"one": 1.0, "other": 1.0}, clients=(4,), seed=3)
+def test_one_point_against_another_is_told_whole() -> None:
+    analysis = analysed(placements={"one": 1.0, "other": 1.0}, clients=(4,), seed=3)
     (row,) = analysis.comparisons["tps"]
     medians = [analysis.points[at].estimates["tps"].median for at in (row.base_point, row.point)]
     sides = " → ".join(quantity(median, "1/s") for median in medians)
@@ -283,8 +284,8 @@ def test_a_baseline_can_be_stated(tmp_path: Path) -> None:
         analyse(folder.path, baseline={"placement": "apart"})
 
 
-def test_a_numeric_axis_is_the_baseline_when_there_is_no_other(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, placements={"together": 1.0})
+def test_a_numeric_axis_is_the_baseline_when_there_is_no_other() -> None:
+    analysis = analysed(placements={"together": 1.0})
     assert analysis.baseline == {"clients": 1}
     assert len(analysis.comparisons["tps"]) == 2
     lines = analysis.verdict.splitlines()
@@ -292,8 +293,8 @@ def test_a_numeric_axis_is_the_baseline_when_there_is_no_other(tmp_path: Path) -
     assert "clients=5 " in lines[0]
 
 
-def test_a_single_point_has_estimates_and_no_comparison(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, placements={"together": 1.0}, clients=(4,))
+def test_a_single_point_has_estimates_and_no_comparison() -> None:
+    analysis = analysed(placements={"together": 1.0}, clients=(4,))
     assert analysis.baseline == {}
     assert analysis.comparisons == {}
     assert analysis.verdict.startswith("tps ")
@@ -301,9 +302,9 @@ def test_a_single_point_has_estimates_and_no_comparison(tmp_path: Path) -> None:
     assert analysis.verdict.endswith("Nothing was compared.")
 
 
-def test_an_experiment_without_a_good_run(tmp_path: Path) -> None:
+def test_an_experiment_without_a_good_run() -> None:
     every = tuple((block, point) for block in range(2) for point in range(2))
-    analysis = analysed(tmp_path, clients=(1,), repetitions=2, failed=every)
+    analysis = analysed(clients=(1,), repetitions=2, failed=every)
     assert analysis.verdict.startswith("No run is ok")
     assert analysis.primary is None
     assert len(analysis.failures) == 4
@@ -319,21 +320,21 @@ def test_an_experiment_without_any_run(tmp_path: Path) -> None:
     assert analysis.runs == []
 
 
-def test_flushes_come_from_the_server(tmp_path: Path) -> None:
+def test_flushes_come_from_the_server() -> None:
     """The recipe plants one flush a transaction at 0.97 ms."""
-    analysis = analysed(tmp_path, clients=(1,))
+    analysis = analysed(clients=(1,), evidence=True)
     for point in analysis.points:
         flushes = point.figures["fsync"]
         assert isinstance(flushes, FlushFigures)
         assert flushes.runs == 6
         assert flushes.flushes_per_transaction == pytest.approx(1.0)
         assert flushes.mean_ms == pytest.approx(0.97)
-    without = analysed(tmp_path / "b", clients=(1,), evidence=False)
+    without = analysed(clients=(1,))
     assert [point.figures["fsync"] for point in without.points] == [None, None]
 
 
-def test_conditions_in_effect_are_listed(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path, restored_copy=True, excluded=3)
+def test_conditions_in_effect_are_listed() -> None:
+    analysis = analysed(restored_copy=True, excluded=3, evidence=True)
     assert analysis.versions["kernel"] == "6.1.0-18-amd64"
     assert analysis.versions["PostgreSQL"] == "16.2"
     assert {(place.role, place.target, place.runs) for place in analysis.places} == {
@@ -406,8 +407,8 @@ def test_axes_are_described_for_plots(tmp_path: Path) -> None:
     assert axes[0].numbers is None
 
 
-def test_the_json_is_the_analysis(tmp_path: Path) -> None:
-    analysis = analysed(tmp_path)
+def test_the_json_is_the_analysis() -> None:
+    analysis = analysed()
     content = json.loads(
         render_json(analysis), parse_constant=lambda name: pytest.fail(f"{name} is no JSON")
     )
@@ -427,9 +428,9 @@ def test_nothing_there_is_an_error(tmp_path: Path) -> None:
         analyse(tmp_path / "nowhere")
 
 
-def test_what_collectors_summed_up_is_not_pooled_over_unlike_points(tmp_path: Path) -> None:
+def test_what_collectors_summed_up_is_not_pooled_over_unlike_points() -> None:
     """The recipe plants as many syncs as transactions, and unlike points have unlike numbers."""
-    analysis = analysed(tmp_path, clients=(1, 10))
+    analysis = analysed(clients=(1, 10), evidence=True)
     syncs = analysis.evidence["postgres"]["deltas.pg_stat_wal.wal_sync"]
     assert set(syncs) == {point.point_id for point in analysis.points}
     for place, point in enumerate(analysis.points):

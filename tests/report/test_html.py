@@ -27,7 +27,7 @@ from nfslab.statistics.quantile_estimator import quantile_grid
 from tests.report.packed import column, figures, view
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
-SMALL = Recipe(clients=(1, 10), repetitions=4, durable=False)
+SMALL = Recipe(clients=(1, 10), repetitions=4)
 
 
 @pytest.fixture(scope="module")
@@ -123,11 +123,7 @@ def test_order_of_the_page(experiment: Path, tmp_path: Path) -> None:
     flag = CheckRecord(name="littles_law", verdict="violation", message="impossible")
     mild = CheckRecord(name="clock_steps", verdict="warning", message="stepped")
     recipe = Recipe(
-        clients=(4,),
-        repetitions=2,
-        volatile=("log apart",),
-        flagged={(0, 0): mild, (0, 1): flag},
-        durable=False,
+        clients=(4,), repetitions=2, volatile=("log apart",), flagged={(0, 0): mild, (0, 1): flag}
     )
     analysis = analyse(write_pgbench(tmp_path, recipe).path)
     text = render_html(analysis)
@@ -193,7 +189,7 @@ def test_views_give_way_to_the_limit(
 
 
 def test_unreadable_files_are_said(tmp_path: Path) -> None:
-    recipe = Recipe(clients=(4,), repetitions=2, durable=False)
+    recipe = Recipe(clients=(4,), repetitions=2)
     folder = write_pgbench(tmp_path, recipe).path
     run = sorted((folder / "runs").iterdir())[0]
     (run / "samples" / "transactions.parquet").write_bytes(b"PAR1 not at all")

@@ -21,7 +21,6 @@ NOISY = Recipe(
     spread=0.2,
     samples=False,
     evidence=False,
-    durable=False,
 )
 PLACES = {"place": ["here", "there"]}
 

@@ -27,7 +27,7 @@ BLOCKS, POINTS = 2, 2
 def reported(folder: Path, parts: list[HostPart]) -> Path:
     """An experiment each of whose runs these hosts made, as their check has it."""
     flagged = {(block, point): alike(parts) for block in range(BLOCKS) for point in range(POINTS)}
-    recipe = Recipe(clients=(4,), repetitions=BLOCKS, samples=False, durable=False, flagged=flagged)
+    recipe = Recipe(clients=(4,), repetitions=BLOCKS, samples=False, flagged=flagged)
     return write_pgbench(folder, recipe).path
 
 

@@ -40,7 +40,7 @@ def test_a_collector_with_nothing_to_watch_is_no_fault() -> None:
 
 def test_a_collector_that_gave_nothing_never_reads_worked(tmp_path: Path) -> None:
     """Folders made before had such runs as "ok", without a table and with what was in the way."""
-    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=2, durable=False))
+    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=2))
     for run in folder.runs_path.iterdir():
         record = json.loads((run / "run.json").read_bytes())
         summary = {"way": "shim", "incomplete": "no process loaded the library"}
@@ -57,7 +57,7 @@ def test_a_collector_that_gave_nothing_never_reads_worked(tmp_path: Path) -> Non
 def test_the_runs_of_each_mode_are_named(tmp_path: Path) -> None:
     recipe = Recipe(
         clients=(4,), repetitions=6, spread=0.01, block_spread=0.0,
-        samples=False, evidence=False, durable=False,
+        samples=False, evidence=False
     )  # fmt: skip
     folder = write_pgbench(tmp_path, recipe)
     assert not [w for w in analyse(folder.path).warnings if w.kind == "two_modes"]

@@ -20,12 +20,7 @@ from nfslab.results.api import Experiment
 from tests.report.synthetic import Recipe, write_files, write_pgbench
 
 RECIPE = Recipe(
-    clients=(1, 5, 10),
-    repetitions=5,
-    measured_s=1.0,
-    retried=((0, 1),),
-    failed=((1, 0),),
-    durable=False,
+    clients=(1, 5, 10), repetitions=5, measured_s=1.0, retried=((0, 1),), failed=((1, 0),)
 )
 
 
@@ -40,9 +35,7 @@ def experiment(path: Path) -> Experiment:
 
 
 def test_the_documented_example_is_true(tmp_path: Path) -> None:
-    folder = write_pgbench(
-        tmp_path, Recipe(clients=(1, 5, 10), repetitions=5, measured_s=1.0, durable=False)
-    )
+    folder = write_pgbench(tmp_path, Recipe(clients=(1, 5, 10), repetitions=5, measured_s=1.0))
     result = doctest.testmod(api, extraglobs={"path": folder.path})
     assert result.attempted >= 10
     assert result.failed == 0
@@ -102,7 +95,7 @@ def test_mistakes_are_told(experiment: Experiment, tmp_path: Path) -> None:
 def test_several_experiments_are_listed_not_mixed(tmp_path: Path) -> None:
     write_files(tmp_path)
     assert nfslab.open(tmp_path).name == "bonnie-2001"
-    write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=1, samples=False, durable=False))
+    write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=1, samples=False))
     with pytest.raises(ResultsError, match="holds 2 experiments"):
         nfslab.open(tmp_path)
     assert [one.name for one in api.open_all(tmp_path)] == ["bonnie-2001", "placement-2001"]
@@ -120,7 +113,7 @@ def test_a_selection_is_an_experiment(experiment: Experiment) -> None:
 
 
 def test_names_that_collide_get_a_prefix(tmp_path: Path) -> None:
-    folder = write_pgbench(tmp_path, Recipe(clients=(1, 2), repetitions=2, durable=False))
+    folder = write_pgbench(tmp_path, Recipe(clients=(1, 2), repetitions=2))
     record = folder.record
     axis = record.axes[1].model_copy(update={"name": "status"})
     points = [
@@ -143,7 +136,7 @@ def test_names_that_collide_get_a_prefix(tmp_path: Path) -> None:
 
 
 def test_a_damaged_table_is_an_error_with_its_path(tmp_path: Path) -> None:
-    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=1, durable=False))
+    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=1))
     run_id = folder.sealed_runs()[0].run_id
     table = folder.runs_path / run_id / "samples" / "transactions.parquet"
     table.write_bytes(table.read_bytes()[:-30])
@@ -151,6 +144,7 @@ def test_a_damaged_table_is_an_error_with_its_path(tmp_path: Path) -> None:
         nfslab.open(tmp_path).samples(run_id, "transactions")
 
 
+@pytest.mark.system
 def test_without_pandas_frames_say_what_to_do_and_all_else_works(path: Path) -> None:
     code = f"""
 import sys

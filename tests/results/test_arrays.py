@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import pyarrow as pa
@@ -34,14 +32,3 @@ def test_the_same_as_pyarrow(kind: pa.DataType | None, data: st.DataObject) -> N
     one = data.draw(st.sampled_from(KINDS))
     values = data.draw(st.lists(st.one_of(one, st.none()) if data.draw(st.booleans()) else one))
     assert outcome(plain_array, values, kind) == outcome(pa.array, values, kind)
-
-
-def test_pandas_is_left_alone() -> None:
-    script = """
-import sys
-from nfslab.results.arrays import plain_array
-for values in (["a", None, ""], [True, None], [1, None, -2], [1.5, None]):
-    plain_array(values)
-assert "pandas" not in sys.modules
-"""
-    subprocess.run([sys.executable, "-c", script], check=True)

@@ -14,7 +14,7 @@ from nfslab.results.store import ExperimentFolder
 
 from tests.report.synthetic import Recipe, write_pgbench
 
-RECIPE = Recipe(clients=(1, 5, 10), repetitions=3, samples=False, evidence=False, durable=False)
+RECIPE = Recipe(clients=(1, 5, 10), repetitions=3, samples=False, evidence=False)
 
 
 @pytest.fixture
@@ -141,7 +141,6 @@ def test_only_the_newest_attempt_counts(tmp_path: Path) -> None:
         failed=((1, 0),),
         samples=False,
         evidence=False,
-        durable=False,
     )
     outcomes = Outcomes(write_pgbench(tmp_path, recipe))
     assert len(outcomes.catalogue.lines) == 12 + 2
@@ -158,19 +157,14 @@ def test_only_the_newest_attempt_counts(tmp_path: Path) -> None:
 
 def test_missing_runs_are_known(tmp_path: Path) -> None:
     recipe = Recipe(
-        clients=(1,),
-        repetitions=3,
-        missing=((1, 0), (2, 1)),
-        samples=False,
-        evidence=False,
-        durable=False,
+        clients=(1,), repetitions=3, missing=((1, 0), (2, 1)), samples=False, evidence=False
     )
     outcomes = Outcomes(write_pgbench(tmp_path, recipe))
     assert [(point.index, block) for point, block in outcomes.missing()] == [(0, 1), (1, 2)]
 
 
 def test_setups_differ_exactly_when_something_in_effect_does(tmp_path: Path) -> None:
-    plain = {"clients": (1, 5), "samples": False, "evidence": False, "durable": False}
+    plain = {"clients": (1, 5), "samples": False, "evidence": False}
     same = Outcomes(write_pgbench(tmp_path / "a", Recipe(repetitions=4, **plain)))
     # Two placements use two log targets: two setups, and no more.
     assert len({line.setup for line in same.counted}) == 2

@@ -19,7 +19,7 @@ from nfslab.results.store import ExperimentFolder
 from tests.cli.invocation import nfslab
 from tests.report.synthetic import Recipe, write_pgbench
 
-SMALL = Recipe(clients=(1,), repetitions=3, durable=False)
+SMALL = Recipe(clients=(1,), repetitions=3)
 Capture = pytest.CaptureFixture[str]
 
 

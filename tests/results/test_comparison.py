@@ -23,7 +23,6 @@ SMALL: dict[str, Any] = {
     "clients": (1, 5, 10),
     "samples": False,
     "evidence": False,
-    "durable": False,
 }
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pyarrow as pa
+import pytest
 from nfslab._core import StraceReader
 from nfslab.results.core_tables import core_table
 
@@ -38,6 +39,7 @@ def test_texts_are_texts_and_numbers_stay_as_they_are() -> None:
     assert core_table(coded).equals(plain)
 
 
+@pytest.mark.system
 def test_pandas_is_not_imported() -> None:
     said = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "False"

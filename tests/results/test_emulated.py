@@ -23,29 +23,29 @@ from nfslab.statistics.verdicts import EMULATED
 
 from tests.cli.invocation import nfslab
 from tests.report.designs import write_design
-from tests.report.synthetic import EPOCH_NS, Recipe, write_pgbench
+from tests.report.synthetic import EPOCH_NS, Recipe, shared_pgbench
 
 Capture = pytest.CaptureFixture[str]
 SAID = re.compile(r"\b(faster|slower|higher|lower|times|longer|shorter|no difference shown)\b")
 """Words of a comparison."""
 BLOCKS, POINTS, BASES = 4, 4, 2
-QUICK: dict[str, Any] = {"samples": False, "durable": False, "clients": (1, 5)}
+QUICK: dict[str, Any] = {"samples": False, "clients": (1, 5)}
 
 
-def write(folder: Path, points: range) -> Path:
+def written(points: range) -> Path:
     """placement x clients, the second placement 25 % faster; these points are emulated."""
     flagged = {(block, point): emulated() for block in range(BLOCKS) for point in points}
-    return write_pgbench(folder, Recipe(repetitions=BLOCKS, flagged=flagged, **QUICK)).path
+    return shared_pgbench(Recipe(repetitions=BLOCKS, flagged=flagged, **QUICK))
 
 
 @pytest.fixture
-def stamped(tmp_path: Path) -> Path:
-    return write(tmp_path / "stamped", range(POINTS))
+def stamped() -> Path:
+    return written(range(POINTS))
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
-    return write(tmp_path / "plain", range(0))
+def plain() -> Path:
+    return written(range(0))
 
 
 def commands(path: Path) -> dict[str, list[str]]:
@@ -111,16 +111,16 @@ def test_no_cause_is_named(stamped: Path, plain: Path) -> None:
     assert len(pairs_of(analyse(plain))) == POINTS - BASES
 
 
-def test_one_emulated_side_is_enough(tmp_path: Path) -> None:
-    analysis = analyse(write(tmp_path, range(BASES)))
+def test_one_emulated_side_is_enough() -> None:
+    analysis = analyse(written(range(BASES)))
     assert analysis.emulated == f"{EMULATED} in {BASES * BLOCKS} of {POINTS * BLOCKS} runs"
     assert {row.result.verdict for row in analysis.comparisons["tps"]} == {EMULATED}
     assert {point.at.point for point in points_of(analysis)} == set(range(BASES, POINTS))
 
 
-def test_only_pairs_with_an_emulated_point_are_blank(tmp_path: Path) -> None:
+def test_only_pairs_with_an_emulated_point_are_blank() -> None:
     """Point 3 is the second placement with five clients."""
-    analysis = analyse(write(tmp_path, range(3, 4)))
+    analysis = analyse(written(range(3, 4)))
     found = [(row.point, row.result.verdict) for row in analysis.comparisons["tps"]]
     assert found == [(2, "faster"), (3, EMULATED)]
 

@@ -29,7 +29,7 @@ def outcomes(folder: Path, factor: float, repetitions: int, spread: float) -> Co
     for seed in range(EXPERIMENTS):
         recipe = Recipe(
             placements={"base": 1.0, "new": factor}, clients=(1, 10), repetitions=repetitions,
-            spread=spread, seed=seed, samples=False, evidence=False, durable=False,
+            spread=spread, seed=seed, samples=False, evidence=False
         )  # fmt: skip
         path = write_pgbench(folder / str(seed), recipe).path
         base, new = (parse_selection(f"{path}:placement={side}") for side in ("base", "new"))

@@ -17,7 +17,7 @@ from nfslab.results.query import ResultsDatabase
 from tests.report.synthetic import Recipe, write_pgbench
 from tests.results.client_hosts import SEEN, plant_hosts
 
-RECIPE = Recipe(clients=(1, 5), repetitions=3, measured_s=1.0, failed=((0, 0),), durable=False)
+RECIPE = Recipe(clients=(1, 5), repetitions=3, measured_s=1.0, failed=((0, 0),))
 ODD_NAME = 'it\'s [1]*?; DROP TABLE runs; -- "x"'
 """Quotes, SQL, and what DuckDB's glob would take for a pattern."""
 
@@ -88,7 +88,7 @@ def test_views_and_columns_are_told(database: ResultsDatabase) -> None:
 
 
 def test_a_table_that_only_some_runs_have(tmp_path: Path) -> None:
-    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=2, durable=False))
+    folder = write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=2))
     record = folder.run_record(folder.sealed_runs()[0].run_id)
     run = folder.begin_run("b009-extra-a1")
     run.write_table("samples", "transactions", pa.table({"t_ns": [1], "new_column": ["x"]}))
@@ -207,7 +207,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two experiments that have a column each that the other one lacks, and a third, damaged."""
     folder = tmp_path_factory.mktemp("several")
     plain = write_pgbench(folder / "a", RECIPE).path.rename(folder / ODD_NAME.replace("/", "_"))
-    more = Recipe(clients=(2, 3, 4), repetitions=2, measured_s=1.0, seed=9, durable=False)
+    more = Recipe(clients=(2, 3, 4), repetitions=2, measured_s=1.0, seed=9)
     write_pgbench(folder / "b", more).path.rename(folder / "more")
     write_pgbench(folder / "c", RECIPE).path.rename(folder / "torn")
     (folder / "torn" / "experiment.json").write_text("{")

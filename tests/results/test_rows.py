@@ -168,7 +168,7 @@ def test_what_is_plain_is_read() -> None:
 def folder(tmp_path: Path) -> ExperimentFolder:
     recipe = Recipe(
         clients=(1, 5), repetitions=3, retried=((0, 1), (2, 2)), failed=((1, 0),),
-        samples=False, evidence=False, durable=False,
+        samples=False, evidence=False
     )  # fmt: skip
     return write_pgbench(tmp_path, recipe)
 

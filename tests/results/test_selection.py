@@ -17,7 +17,6 @@ RECIPE = Recipe(
     repetitions=1,
     samples=False,
     evidence=False,
-    durable=False,
 )
 
 

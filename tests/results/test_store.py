@@ -234,6 +234,7 @@ def test_a_second_runner_is_told_who_holds_it(folder: ExperimentFolder) -> None:
         pass
 
 
+@pytest.mark.system
 def test_the_lock_goes_with_a_killed_runner(folder: ExperimentFolder) -> None:
     script = (
         "import sys, time\n"
@@ -287,6 +288,7 @@ def _killed_at(step: int, folder: ExperimentFolder, record: RunRecord) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.system
 def test_killed_at_every_step_of_sealing(folder: ExperimentFolder) -> None:
     seal(folder, run_record())
     counts = []
@@ -387,6 +389,7 @@ def test_a_file_size_limit_fails_only_the_run(folder: ExperimentFolder) -> None:
 
 
 @needs.mount
+@pytest.mark.system
 def test_a_full_disk_fails_only_the_run(tmp_path: Path) -> None:
     mount = tmp_path / "small"
     mount.mkdir()

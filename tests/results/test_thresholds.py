@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,10 @@ from nfslab.results.comparison import compare_selections
 from nfslab.results.selection import parse_selection
 from nfslab.results.thresholds import Judgement, exit_code, judge, parse_condition
 
-from tests.report.synthetic import Recipe, write_pgbench
+from tests.report.synthetic import Recipe, shared_pgbench
 
 
-def judged(tmp_path: Path, condition: str, factor: float, **changes: Any) -> list[Judgement]:
+def judged(condition: str, factor: float, **changes: Any) -> list[Judgement]:
     """The condition on an experiment in which new is `factor` times base."""
     recipe = Recipe(
         **{
@@ -25,11 +24,10 @@ def judged(tmp_path: Path, condition: str, factor: float, **changes: Any) -> lis
             "spread": 0.01,
             "samples": False,
             "evidence": False,
-            "durable": False,
             **changes,
         }
     )
-    path = write_pgbench(tmp_path, recipe).path
+    path = shared_pgbench(recipe)
     parsed = parse_condition(condition)
     comparison = compare_selections(
         parse_selection(f"{path}:placement=base"),
@@ -55,13 +53,13 @@ def judged(tmp_path: Path, condition: str, factor: float, **changes: Any) -> lis
         ("latency_p99_ms<-10%", 1.25, "fires"),
     ],
 )
-def test_planted_changes(tmp_path: Path, condition: str, factor: float, outcome: str) -> None:
-    judgements = judged(tmp_path, condition, factor)
+def test_planted_changes(condition: str, factor: float, outcome: str) -> None:
+    judgements = judged(condition, factor)
     assert [judgement.outcome for judgement in judgements] == [outcome] * 2
     assert exit_code(judgements) == (1 if outcome == "fires" else 0)
 
 
-def test_noise_fires_only_where_a_change_is_shown(tmp_path: Path) -> None:
+def test_noise_fires_only_where_a_change_is_shown() -> None:
     """Equal sides with 20 % noise: most estimates are beyond 5 % somewhere, few are shown.
 
     In each of 12 families of two comparisons a false decrease is shown with a chance of
@@ -69,33 +67,31 @@ def test_noise_fires_only_where_a_change_is_shown(tmp_path: Path) -> None:
     """
     inconclusive = families_that_fire = 0
     for seed in range(12):
-        judgements = judged(
-            tmp_path / str(seed), "tps < -5%", 1.0, spread=0.2, repetitions=4, seed=seed
-        )
+        judgements = judged("tps < -5%", 1.0, spread=0.2, repetitions=4, seed=seed)
         inconclusive += sum(j.outcome == "inconclusive" for j in judgements)
         families_that_fire += any(j.outcome == "fires" for j in judgements)
     assert inconclusive > 12, "four repetitions with 20 % noise cannot show 5 %"
     assert families_that_fire < 3
 
 
-def test_certain_means_the_whole_interval(tmp_path: Path) -> None:
-    for judgement in judged(tmp_path / "a", "tps < -5%", 0.5):
+def test_certain_means_the_whole_interval() -> None:
+    for judgement in judged("tps < -5%", 0.5):
         assert judgement.certain
         assert "whole interval" in judgement.reason
-    clear_but_wide = judged(tmp_path / "b", "tps < -5%", 0.93, spread=0.02)
+    clear_but_wide = judged("tps < -5%", 0.93, spread=0.02)
     assert {judgement.outcome for judgement in clear_but_wide} == {"fires"}
     assert not all(judgement.certain for judgement in clear_but_wide)
 
 
-def test_one_repetition_is_inconclusive(tmp_path: Path) -> None:
-    judgements = judged(tmp_path, "tps < -5%", 0.5, repetitions=1)
+def test_one_repetition_is_inconclusive() -> None:
+    judgements = judged("tps < -5%", 0.5, repetitions=1)
     assert {judgement.outcome for judgement in judgements} == {"inconclusive"}
     assert "n = 1 and 1" in judgements[0].reason
     assert exit_code(judgements) == 3
 
 
-def test_zero_values_are_inconclusive_in_per_cent(tmp_path: Path) -> None:
-    judgements = judged(tmp_path, "failed > 5%", 1.0)
+def test_zero_values_are_inconclusive_in_per_cent() -> None:
+    judgements = judged("failed > 5%", 1.0)
     assert {judgement.outcome for judgement in judgements} == {"inconclusive"}
 
 
@@ -111,8 +107,8 @@ def test_firing_wins_over_not_knowing() -> None:
     assert exit_code([one("inconclusive"), one("fires"), one("holds")]) == 1
 
 
-def test_the_passing_check_says_what_it_could_have_seen(tmp_path: Path) -> None:
-    judgements = judged(tmp_path, "tps < -5%", 1.0, spread=0.1)
+def test_the_passing_check_says_what_it_could_have_seen() -> None:
+    judgements = judged("tps < -5%", 1.0, spread=0.1)
     assert all("4 times in 5" in j.reason for j in judgements)
 
 
@@ -126,19 +122,18 @@ def test_the_passing_check_says_what_it_could_have_seen(tmp_path: Path) -> None:
     ],
 )
 def test_a_pass_means_that_the_limit_would_have_been_shown(
-    tmp_path: Path, spread: float, repetitions: int, outcome: str
+    spread: float, repetitions: int, outcome: str
 ) -> None:
-    judgements = judged(tmp_path, "tps < -5%", 1.0, spread=spread, repetitions=repetitions)
+    judgements = judged("tps < -5%", 1.0, spread=spread, repetitions=repetitions)
     assert {judgement.outcome for judgement in judgements} == {outcome}
 
 
-def test_the_repetitions_that_are_asked_for_are_enough(tmp_path: Path) -> None:
-    few = judged(tmp_path / "few", "tps < -10%", 1.0, spread=0.05, repetitions=4, clients=(1,))
+def test_the_repetitions_that_are_asked_for_are_enough() -> None:
+    few = judged("tps < -10%", 1.0, spread=0.05, repetitions=4, clients=(1,))
     assert few[0].outcome == "inconclusive"
     asked = re.search(r"some (\d+) repetitions", few[0].reason)
     assert asked is not None
     enough = judged(
-        tmp_path / "more",
         "tps < -10%",
         1.0,
         spread=0.05,

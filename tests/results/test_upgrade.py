@@ -17,7 +17,7 @@ from nfslab.results.upgrade import STEPS, check_table, load_record, stamp_table,
 
 from tests.report.synthetic import Recipe, write_pgbench
 
-SMALL = Recipe(clients=(1, 2), repetitions=2, samples=False, evidence=False, durable=False)
+SMALL = Recipe(clients=(1, 2), repetitions=2, samples=False, evidence=False)
 
 
 def tree_digest(folder: Path) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.system
 def test_comparing_does_not_import_scipy() -> None:
     """`scipy.special` costs more than `nfslab compare` may take in all."""
     code = (

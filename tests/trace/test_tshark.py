@@ -6,25 +6,21 @@ tshark times a call from the last byte of its last segment to the last byte of i
 
 from __future__ import annotations
 
-import random
 import re
 import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.trace import scenes
-from tests.trace.generator.capture import Capture
-from tests.trace.generator.flows import Connection, full_segments
-from tests.trace.reading import Found, read, written
+from tests.trace.reading import read
 
 CAPTURES = Path(__file__).resolve().parents[1] / "captures"
 TSHARK = shutil.which("tshark")
-pytestmark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed")
+tshark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed")
 #: `nfs_opnum4` of RFC 8881 section 16.2.3 and RFC 7862 section 15, from OP_ACCESS = 3 on.
 OPCODE_NAMES = """ACCESS CLOSE COMMIT CREATE DELEGPURGE DELEGRETURN GETATTR GETFH LINK LOCK LOCKT
 LOCKU
@@ -79,23 +75,14 @@ def messages(path: Path) -> list[Message]:
     return found
 
 
-def use_port(port: int, made: Capture, flow: Connection) -> None:
-    """Moves a planned conversation to a client port that tshark gives to no other protocol."""
-    flow.client = replace(flow.client, port=port)
-    for planned in made.exchanges:
-        planned.client = flow.client
-
-
 def nanoseconds(seconds: str) -> int:
     whole, _, rest = seconds.partition(".")
     return int(whole) * 10**9 + int(rest.ljust(9, "0"))
 
 
-#: Captures without loss, cuts and retransmissions.
-RIGHT = ["v3_tcp_q1", "v3_tcp_ipv6_q4", "v3_tcp_rpcfrag", "v3_udp", "v41_slots8"]
-
-
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.system
+@tshark
+@pytest.mark.parametrize("name", ["v3_tcp_ipv6_q4", "v41_slots8"])
 def test_calls_and_times_are_those_of_tshark(name: str) -> None:
     path = CAPTURES / f"{name}.pcap.gz"
     theirs, ours = messages(path), read(path)
@@ -111,9 +98,10 @@ def test_calls_and_times_are_those_of_tshark(name: str) -> None:
     assert compared > 0.99 * len(ours.rows)
 
 
-@pytest.mark.parametrize("name", ["v41_slots8"])
-def test_operations_of_compounds_are_those_of_tshark(name: str) -> None:
-    path = CAPTURES / f"{name}.pcap.gz"
+@pytest.mark.system
+@tshark
+def test_operations_of_compounds_are_those_of_tshark() -> None:
+    path = CAPTURES / "v41_slots8.pcap.gz"
     theirs = {}
     for frame, opcodes in fields(path, ["frame.number", "nfs.opcode"], "rpc.msgtyp == 0 && nfs"):
         theirs[int(frame[0])] = " ".join(OPCODES[int(opcode) - 3] for opcode in opcodes)
@@ -151,43 +139,3 @@ def test_counts_are_those_of_tshark_srt(name: str) -> None:
             for row in ours.summary["operations"]
             if row["program_name"] == program
         }
-
-
-def test_synthetic_times_are_those_of_tshark(tmp_path: Path) -> None:
-    made, flow = scenes.v3_mix(31, 300, depth=3, largest=20_000)
-    use_port(801, made, flow)
-    path, true = written(made, tmp_path)
-    theirs = {m.xid: m.time_ns for m in messages(path) if not m.is_call}
-    mine: Found = read(path)
-    assert len(theirs) == len(true.calls)
-    assert {r["xid"]: r["reply_last_ns"] - r["call_last_ns"] for r in mine.rows} == theirs
-
-
-def tshark_is(version: str) -> bool:
-    text = subprocess.run([str(TSHARK), "--version"], capture_output=True, text=True, check=True)
-    return f" {version}" in text.stdout.splitlines()[0]
-
-
-def test_where_tshark_is_wrong_and_the_truth_is_known(tmp_path: Path) -> None:
-    """Two known faults of tshark 4.0: a client port of AgentX, and a hole in the stream."""
-    made, flow = scenes.v3_mix(32, 200, cut=full_segments)
-    path, true = written(made, tmp_path, name="agentx.pcap")
-    assert len(read(path).rows) == len(true.calls)
-    agentx = {m.xid for m in messages(path) if m.is_call}
-
-    made, flow = scenes.v3_mix(33, 600, depth=50, largest=9000)  # records begin anywhere
-    use_port(801, made, flow)
-    rng = random.Random(33)
-    flow.segments = [
-        segment for index, segment in enumerate(flow.segments)
-        if index < 20 or not segment.data or rng.random() > 0.05
-    ]  # fmt: skip
-    path, true = written(made, tmp_path, name="hole.pcap")
-    whole = {call.exchange.xid for call in true.calls if call.sends[0].whole}
-    rows = {row["xid"] for row in read(path).rows}
-    assert true.lost_gaps > 5
-    assert whole <= rows
-    lossy = {m.xid for m in messages(path) if m.is_call}
-    if tshark_is("4.0"):
-        assert len(agentx) == 0
-        assert len(whole - lossy) > 0.5 * len(whole), f"tshark found {len(lossy & whole)}"
