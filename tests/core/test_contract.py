@@ -17,6 +17,7 @@ from nfslab._core import CoreError, build_info, toml_lines
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.long
 def test_the_stub_says_what_the_module_has(tmp_path: Path) -> None:
     """mypy's stubtest compares names, parameters and defaults, in both directions."""
     pytest.importorskip("mypy", reason="mypy is not installed")

@@ -30,11 +30,13 @@ def replaced(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), "utf-8")
 
 
+@pytest.mark.system
 def test_what_is_shipped_is_what_the_source_makes() -> None:
     done = make(FOLDER, "--check")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_what_is_made_is_the_same_in_any_folder(copy: Path) -> None:
     """And made by this compiler it passes for what it is: by every byte."""
     assert make(copy).returncode == 0
@@ -46,6 +48,7 @@ def test_what_is_made_is_the_same_in_any_folder(copy: Path) -> None:
     assert "every byte" in make(again, "--check").stdout
 
 
+@pytest.mark.long
 def test_an_object_of_another_source_is_refused(copy: Path) -> None:
     """One figure that the programs count by, and nothing else; then a byte of the object."""
     assert make(copy).returncode == 0
@@ -63,6 +66,7 @@ def test_an_object_of_another_source_is_refused(copy: Path) -> None:
     assert make(copy, "--check").returncode == 1
 
 
+@pytest.mark.long
 def test_made_by_another_compiler_its_programs_and_maps_are_compared(copy: Path) -> None:
     assert make(copy).returncode == 0
     note = copy / "watch.made"
@@ -75,6 +79,7 @@ def test_made_by_another_compiler_its_programs_and_maps_are_compared(copy: Path)
     assert make(copy, "--check").returncode == 1
 
 
+@pytest.mark.long
 def test_without_a_compiler_it_says_what_to_install(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

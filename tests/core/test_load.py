@@ -67,7 +67,14 @@ def test_mixes_of_spec_are_those_that_were_printed(stem: str) -> None:
     assert stem != "laddis" or content["stability"] == "file_sync"
 
 
-@pytest.mark.parametrize("mix", mixes(), ids=lambda path: str(path.stem))
+@pytest.mark.parametrize(
+    "mix",
+    [
+        pytest.param(path, marks=getattr(pytest.mark, "system" if path.stem == "sfs3" else "long"))
+        for path in mixes()
+    ],
+    ids=lambda path: str(path.stem),
+)
 def test_a_shipped_mix_runs_and_says_its_sources(mix: Path) -> None:
     text = mix.read_text()
     assert "Sources: " in text or "our choice" in text
@@ -99,6 +106,7 @@ def test_sizes_of_whole_sets_are_those_of_the_sources() -> None:
         assert share == pytest.approx(content["file_set"]["accessed_share"], rel=0.05)
 
 
+@pytest.mark.system
 def test_calls_histograms_and_series_are_the_same_point() -> None:
     with Server(json.dumps({"store": "memory"})) as server:
         plan = plan_of(MIXES / "sfs3.toml", server.port, record_calls=100_000, threads=2)
@@ -136,6 +144,7 @@ def test_calls_histograms_and_series_are_the_same_point() -> None:
     assert series["at_ns"].iloc[0] == report["start_monotonic_ns"]
 
 
+@pytest.mark.system
 def test_warm_up_window_and_cool_down_lie_where_they_were_asked() -> None:
     with Server(json.dumps({"store": "memory"})) as server:
         times = {"warm_up_s": 0.2, "measure_s": 0.3, "cool_down_s": 0.4}
@@ -152,6 +161,7 @@ def test_warm_up_window_and_cool_down_lie_where_they_were_asked() -> None:
     assert sum(report["series"]["planned"]) == 899
 
 
+@pytest.mark.system
 def test_a_share_of_the_data_read_is_compared() -> None:
     with Server(json.dumps({"store": "memory"})) as server:
         content = plan_of(MIXES / "database.toml", server.port, verify_share=0.5)
@@ -171,6 +181,7 @@ def test_a_share_of_the_data_read_is_compared() -> None:
     )
 
 
+@pytest.mark.long
 def test_progress_tells_of_the_file_set_while_it_is_made() -> None:
     model = {"threads": 1, "service_ns": 20_000_000}
     with Server(json.dumps({"store": "memory", "model": model})) as server:
@@ -189,6 +200,7 @@ def test_progress_tells_of_the_file_set_while_it_is_made() -> None:
     assert seen[-1]["written_bytes"] == 60 * 4096
 
 
+@pytest.mark.system
 def test_progress_can_stop_a_point_and_its_exceptions_come_through() -> None:
     with Server(json.dumps({"store": "memory"})) as server:
         plan = plan_of(MIXES / "sfs3.toml", server.port, measure_s=600)
@@ -207,6 +219,7 @@ def test_progress_can_stop_a_point_and_its_exceptions_come_through() -> None:
         assert caught.value.kind == "cancelled"
 
 
+@pytest.mark.system
 def test_what_is_wrong_is_said_with_the_way_out() -> None:
     with pytest.raises(CoreError) as caught:
         Load("{}")

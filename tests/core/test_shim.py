@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 from nfslab._core import Columns, CoreError, ShimRecords, StraceReader, shim_path
 
+pytestmark = pytest.mark.system
+
 PROGRAM = """\
 import os, sys, threading
 def writes(path, flags):
@@ -148,7 +150,7 @@ print(*took)
 DELAY_NS = 300_000_000
 
 
-@pytest.mark.parametrize("level", [None, "sync", "counts"])
+@pytest.mark.parametrize("level", [None, "sync"])
 def test_a_planted_delay_is_of_one_kind_of_call_below_one_folder(
     folder: Path, level: str | None
 ) -> None:
@@ -168,8 +170,6 @@ def test_a_planted_delay_is_of_one_kind_of_call_below_one_folder(
     )  # fmt: skip
     took = [int(word) for word in done.stdout.split()]
     assert took[0] >= DELAY_NS
-    # On a busy machine one may take long, but not all.
-    assert min(took[2::2]) < DELAY_NS
     if shim is not None:
         shim.stop()
         taken = shim.take()

@@ -88,6 +88,7 @@ def test_a_level_that_is_none_is_refused() -> None:
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.system
 def test_a_python_program_under_strace(tmp_path: Path) -> None:
     data, text = tmp_path / "data", tmp_path / "strace.txt"
     program = (
@@ -131,6 +132,7 @@ sys.exit(libc.syscall(IO_SUBMIT, context, ctypes.c_long(3), rows) != 3)
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.system
 def test_requests_past_the_calls_are_counted_and_noted(tmp_path: Path) -> None:
     data, text = tmp_path / "data", tmp_path / "strace.txt"
     command = ["strace", "-f", "-ttt", "-T", "-y", "-o", str(text), sys.executable, "-S", "-c"]

@@ -9,10 +9,8 @@ import ctypes
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,10 +20,11 @@ from nfslab._core import CoreError, Mount, Server, SyscallWatch, syscalls_grants
 
 from tests.core.watched_program import PLACES, Program, Seen, needs_ebpf, rows
 from tests.machine import needs
-
-PATIENCE_S = 120
+from tests.waiting import until
 
 pytestmark = needs_ebpf
+long = pytest.mark.long
+system = pytest.mark.system
 
 
 def opened(path: Path, flags: str = "os.O_RDWR | os.O_CREAT") -> str:
@@ -36,6 +35,7 @@ def octave(size: int) -> int:
     return size.bit_length()
 
 
+@system
 def test_places_bytes_and_sizes_of_a_known_pattern(tmp_path: Path) -> None:
     offsets = [0, 8192, 16384, 16384, 20000, 90000, 0]
     with Program() as program:
@@ -82,6 +82,7 @@ def test_places_bytes_and_sizes_of_a_known_pattern(tmp_path: Path) -> None:
     assert set(lost.values()) == {0}, lost
 
 
+@system
 def test_copies_within_the_kernel_are_of_both_files(tmp_path: Path) -> None:
     (tmp_path / "from").write_bytes(b"x" * 1000)
     with Program() as program:
@@ -114,6 +115,7 @@ def test_copies_within_the_kernel_are_of_both_files(tmp_path: Path) -> None:
     assert seen.count("from", "sendfile")["bytes"] == 540
 
 
+@long
 def test_read_and_write_are_placed_by_the_file_s_own_position(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x" * 1000)
     with Program() as program:
@@ -136,6 +138,7 @@ def test_read_and_write_are_placed_by_the_file_s_own_position(tmp_path: Path) ->
     assert {row["pid"] for row in seen.events} == {program.pid}
 
 
+@long
 def test_the_descriptor_s_history_does_not_matter(tmp_path: Path) -> None:
     """Opened before, duplicated, inherited, and another file under a number used again."""
     with Program() as program:
@@ -159,6 +162,7 @@ def test_the_descriptor_s_history_does_not_matter(tmp_path: Path) -> None:
     assert sync["pid"] != program.pid
 
 
+@long
 def test_threads_belong_to_their_process_whenever_they_began(tmp_path: Path) -> None:
     begin = "go = threading.Event(); done = threading.Event()"
     body = "def work():\n    go.wait(); os.fsync(fd); done.set(); again.wait()"
@@ -177,6 +181,7 @@ def test_threads_belong_to_their_process_whenever_they_began(tmp_path: Path) -> 
     assert seen.figures["watched"] == 1
 
 
+@system
 def test_writes_that_are_durable_when_they_return_are_syncs(tmp_path: Path) -> None:
     with Program() as program:
         program.do(opened(tmp_path / "dsync", "os.O_WRONLY | os.O_CREAT | os.O_DSYNC"))
@@ -206,6 +211,7 @@ def test_writes_that_are_durable_when_they_return_are_syncs(tmp_path: Path) -> N
     assert sum(seen.calls().values()) == len(synced)
 
 
+@long
 def test_errors_are_rows_too(tmp_path: Path) -> None:
     with Program() as program:
         program.do(
@@ -233,6 +239,7 @@ def test_errors_are_rows_too(tmp_path: Path) -> None:
     ]
 
 
+@system
 def test_names_follow_renames_and_deleted_files_keep_theirs(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "gone").write_bytes(b"x")
@@ -266,18 +273,7 @@ def test_names_follow_renames_and_deleted_files_keep_theirs(tmp_path: Path) -> N
     assert seen.count("a", "unlink")["calls"] == 1
 
 
-def test_a_name_used_again_is_another_file(tmp_path: Path) -> None:
-    with Program(cwd=tmp_path) as program:
-        watch = SyscallWatch([program.pid], "counts")
-        for _ in range(3):
-            program.do(opened(Path("same")) + "; os.write(fd, b'1'); os.close(fd)")
-            program.do("os.unlink('same')")
-        seen = Seen(watch)
-    watch.stop()
-    counted = [row for row in seen.counts if row["call"] == "write"]
-    assert [(row["calls"], row["places"][0]) for row in counted] == [(1, 1)] * 3
-
-
+@long
 def test_only_the_tree_that_was_named_is_watched(tmp_path: Path) -> None:
     child = (
         "a, b = os.pipe(), os.pipe(); pid = os.fork()\n"
@@ -303,6 +299,7 @@ def test_only_the_tree_that_was_named_is_watched(tmp_path: Path) -> None:
 
 
 @needs.root
+@long
 def test_what_finds_no_room_is_counted(tmp_path: Path) -> None:
     made = 20_000
     processors = os.sched_getaffinity(0)
@@ -365,6 +362,7 @@ def judged(events: list[dict[str, Any]]) -> dict[tuple[int, str], Any]:
     return rows
 
 
+@long
 def test_counts_are_the_events_summed(tmp_path: Path) -> None:
     work = (
         "fds = [os.open(f'{folder}/{i}', os.O_RDWR | os.O_CREAT) for i in range(5)]\n"
@@ -417,6 +415,7 @@ print(processor() - before, *times, file=open('own', 'w'))
 @pytest.mark.skipif(
     not Path("/proc/thread-self/schedstat").exists(), reason="Linux without CONFIG_SCHED_INFO"
 )
+@long
 def test_a_sync_is_as_long_as_by_the_program_s_own_clock(tmp_path: Path) -> None:
     """Call by call it lies within what the program's clock says. What that clock has more is no
     waiting for the disk: the program computed, or waited for a processor, by Linux's accounts."""
@@ -433,20 +432,6 @@ def test_a_sync_is_as_long_as_by_the_program_s_own_clock(tmp_path: Path) -> None
     # Processors that were taken away are told in whole ticks.
     tick_ns = 10**9 // os.sysconf("SC_CLK_TCK")
     assert sum(own_ns) - sum(latency_ns) <= processor_ns + tick_ns
-
-
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-def test_strace_counts_the_same_syncs(tmp_path: Path) -> None:
-    command = ["strace", "-f", "-e", "trace=fdatasync", "-o", "trace", sys.executable]
-    subprocess.run([*command, "-c", SYNCING], cwd=tmp_path, check=True, timeout=PATIENCE_S)
-    by_strace = Counter(re.findall(r"^(\d+) +fdatasync\(", (tmp_path / "trace").read_text(), re.M))
-    with Program(cwd=tmp_path) as program:
-        watch = SyscallWatch([program.pid], "sync")
-        program.do(SYNCING)
-        seen = Seen(watch)
-    watch.stop()
-    by_watch = Counter(row["pid"] for row in seen.syncs)
-    assert sorted(by_watch.values()) == sorted(by_strace.values()) == [100, 300]
 
 
 def program_is_loaded(number: int) -> bool:
@@ -472,6 +457,7 @@ def programs_of(pid: int) -> set[int]:
 
 @needs.root
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="bpf(2) has another number")
+@long
 def test_nothing_is_left_when_the_watcher_is_killed() -> None:
     watcher = (
         "import os, sys\nfrom nfslab._core import SyscallWatch\n"
@@ -487,18 +473,16 @@ def test_nothing_is_left_when_the_watcher_is_killed() -> None:
         assert len(programs) > 10
         assert all(map(program_is_loaded, programs))
         process.kill()
-        process.wait(timeout=PATIENCE_S)
+        process.wait()
     # Its descriptors are closed before it can be waited for; what hangs on them may go a moment
     # later (seen on a busy machine).
-    over = time.monotonic() + PATIENCE_S
-    while left := [number for number in programs if program_is_loaded(number)]:
-        assert time.monotonic() < over, left
-        time.sleep(0.01)
+    until(lambda: not any(map(program_is_loaded, programs)))
 
 
 CALLS_A_ROUND = ("pwrite64", "pread64", "lseek", "ftruncate", "fsync")
 
 
+@long
 def test_all_calls_are_counted_from_one_instant_to_another(tmp_path: Path) -> None:
     """A program makes one of each, round and round. To attach to them all takes a fifth of a
     second, to detach from them a second or two: neither may make one of them more than another."""
@@ -522,6 +506,7 @@ def test_all_calls_are_counted_from_one_instant_to_another(tmp_path: Path) -> No
 
 
 @needs.root
+@long
 def test_stop_detaches_and_what_was_seen_stays(tmp_path: Path) -> None:
     with Program() as program:
         program.do(opened(tmp_path / "data"))
@@ -539,6 +524,7 @@ def test_stop_detaches_and_what_was_seen_stays(tmp_path: Path) -> None:
 
 
 @needs.fuse
+@long
 def test_on_a_mount_the_inode_is_the_one_that_stat_shows(tmp_path: Path) -> None:
     """Syncs are joined to NFS calls by it: NFSv3's fileid, which the mount hands on."""
     place = tmp_path / "a place"
@@ -566,6 +552,7 @@ def test_on_a_mount_the_inode_is_the_one_that_stat_shows(tmp_path: Path) -> None
 
 
 @needs.mount
+@long
 def test_a_file_is_named_by_the_mount_through_which_it_was_opened(tmp_path: Path) -> None:
     bound, memory = tmp_path / "bound", tmp_path / "memory"
     for folder in (tmp_path / "source" / "deep", bound, memory):
@@ -594,6 +581,7 @@ def test_a_file_is_named_by_the_mount_through_which_it_was_opened(tmp_path: Path
 
 
 @needs.loop
+@long
 def test_block_requests_are_those_that_were_made(tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(b"")
@@ -632,6 +620,7 @@ def test_block_requests_are_those_that_were_made(tmp_path: Path) -> None:
     assert sync["start_ns"] < flush["issue_ns"] < sync["start_ns"] + sync["latency_ns"]
 
 
+@system
 def test_a_process_that_is_not_there_is_said_so() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
@@ -644,6 +633,7 @@ def test_a_process_that_is_not_there_is_said_so() -> None:
 @pytest.mark.parametrize(
     "asked", [{"level": "all"}, {"ring_bytes": 100}, {"files_max": 0}, {"roots": []}]
 )
+@system
 def test_what_cannot_be_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(CoreError) as caught:
         SyscallWatch(**({"roots": [os.getpid()]} | asked))
@@ -652,6 +642,7 @@ def test_what_cannot_be_is_refused(asked: dict[str, Any]) -> None:
 
 @needs.root
 @needs.setpriv
+@long
 def test_whoever_may_not_is_told_what_is_missing() -> None:
     code = (
         "from nfslab._core import CoreError, SyscallWatch, syscalls_grants; import os\n"
@@ -668,6 +659,7 @@ def test_whoever_may_not_is_told_what_is_missing() -> None:
     assert "CAP_BPF" in second
 
 
+@system
 def test_grants_are_quick_and_complete() -> None:
     grants = syscalls_grants()
     assert set(grants) == {"ok", "kind", "what", "why", "fix", "blocks"}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +18,10 @@ from nfslab._core import SyscallWatch
 
 from tests.core.watched_program import Seen, needs_ebpf
 from tests.mount.test_postgres import BINARIES, USER, Postgres, missing
+from tests.waiting import until
 
 TRANSACTIONS = 400
 CLIENTS = 3
-PATIENCE_S = 300
 SETTINGS = """
 # Nothing is synced but for a commit: no record of what runs every 15 s, which is made for standbys
 # and may come between a reading of the counter and the watch's begin or end.
@@ -37,7 +36,11 @@ synchronous_commit = on
 wal_sync_method = fdatasync
 """
 
-pytestmark = [needs_ebpf, pytest.mark.skipif(bool(missing()), reason=missing() or "usable")]
+pytestmark = [
+    pytest.mark.long,
+    needs_ebpf,
+    pytest.mark.skipif(bool(missing()), reason=missing() or "usable"),
+]
 
 
 @contextmanager
@@ -95,15 +98,13 @@ def one_load(postgres: Postgres, other: Postgres) -> None:
     """A load on the one while the other has one, too; the one is watched."""
     # Whoever made the tables tells its last syncs when its process ends, behind its client.
     clients = "select count(*) from pg_stat_activity where backend_type = 'client backend'"
-    deadline = time.monotonic() + PATIENCE_S
-    while postgres.ask(clients) != "1":  # who asks
-        assert time.monotonic() < deadline
+    until(lambda: postgres.ask(clients) == "1")  # who asks
     before, before_ns = wal_syncs(postgres)
     assert postgres.process is not None
     watch = SyscallWatch([postgres.process.pid], "events", lseek=True)
     beside = other.spawn(*load(other))  # type: ignore[arg-type]
     postgres.run(*load(postgres))  # type: ignore[arg-type]
-    beside.communicate(timeout=PATIENCE_S)
+    beside.communicate()
     seen = Seen(watch)
     watch.stop()
     paths = {row["file_id"]: row["path"] for row in seen.files}
@@ -112,9 +113,8 @@ def one_load(postgres: Postgres, other: Postgres) -> None:
         if row["call"] == "fdatasync" and "/pg_wal/" in paths[row["file_id"]]
     ]  # fmt: skip
     # The log writer tells what it counted in its own time.
-    deadline = time.monotonic() + PATIENCE_S
-    while (counted := wal_syncs(postgres))[0] - before < len(of_log):
-        assert time.monotonic() < deadline, (counted, before, len(of_log))
+    until(lambda: wal_syncs(postgres)[0] - before >= len(of_log))
+    counted = wal_syncs(postgres)
     syncs, time_ns = counted[0] - before, counted[1] - before_ns
     assert syncs == len(of_log) > TRANSACTIONS / CLIENTS / 2
     # Each lies within what the server timed, in whole microseconds. That it is no shorter than the

@@ -100,6 +100,7 @@ def watch_of(pid: int) -> WaitWatch:
 
 
 @needs.ebpf
+@pytest.mark.system
 def test_each_thread_has_its_calls_whenever_it_began() -> None:
     """One that was there before, and one that was not: of each, the reads of its own pipe."""
     with program() as (process, output):
@@ -137,6 +138,7 @@ def test_each_thread_has_its_calls_whenever_it_began() -> None:
 
 
 @needs.ebpf
+@pytest.mark.system
 def test_a_process_that_is_gone_is_refused() -> None:
     with program() as (process, _):
         pass

@@ -32,6 +32,8 @@ from nfslab._core import (
     write_web_files,
 )
 
+pytestmark = pytest.mark.system
+
 DIRECTORIES = 2
 ONLY_FILES = {"static_get": 1.0}
 
@@ -109,31 +111,24 @@ def test_files_of_another_server_are_all_right(root: Path) -> None:
     assert report["connections"]["connects"] > 4, "some requests close"
 
 
-def test_a_byte_that_was_flipped_on_disk_is_a_wrong_reply(tmp_path: Path) -> None:
+def test_a_flipped_byte_is_a_wrong_reply_and_a_missing_file_a_bad_status(tmp_path: Path) -> None:
     write_web_files(files(tmp_path))
     for path in tmp_path.glob("file_set/*/class1_*"):
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    with serve(tmp_path) as server:
-        report = load_of(server.address, 200, mix=ONLY_FILES, verify_share=1.0)
-    assert set(report["errors"]) == {"wrong_bytes"}
-    assert report["classes"][1]["done"] == 0 < report["classes"][0]["done"]
-    checked = json.loads(check_web_files(files(tmp_path)))
-    assert checked["complete"]
-    assert checked["missing"] == checked["wrong_size"] == 0 < checked["sampled"]["wrong_bytes"]
-
-
-def test_a_missing_file_is_a_bad_status(tmp_path: Path) -> None:
-    write_web_files(files(tmp_path))
     for path in tmp_path.glob("file_set/*/class0_*"):
         path.unlink()
     with serve(tmp_path) as server:
-        report = load_of(server.address, 200, mix=ONLY_FILES)
+        report = load_of(server.address, 200, mix=ONLY_FILES, verify_share=1.0)
         counts = server.counters()
+    assert set(report["errors"]) == {"wrong_bytes", "bad_status"}
+    assert report["classes"][1]["done"] == 0 < report["classes"][2]["done"]
     assert report["statuses"]["404"] == report["errors"]["bad_status"]
     assert counts["not_found"] >= report["statuses"]["404"]
-    assert json.loads(check_web_files(files(tmp_path)))["missing"] == 9 * DIRECTORIES
+    checked = json.loads(check_web_files(files(tmp_path)))
+    assert checked["missing"] == 9 * DIRECTORIES
+    assert checked["wrong_size"] == 0 < checked["sampled"]["wrong_bytes"]
 
 
 def test_no_post_is_lost_and_a_lost_one_is_found(root: Path, tmp_path: Path) -> None:
@@ -167,18 +162,18 @@ def test_the_report_is_whole(root: Path) -> None:
 
     def begin() -> int:
         nonlocal start
-        start = time.monotonic_ns() + 5 * 10**9  # it may hear of it late
+        start = time.monotonic_ns() + 10**9
         return start
 
     with serve(root) as server:
-        text = config_of(server.address, mix=ONLY_FILES, measure_s=3)
+        text = config_of(server.address, mix=ONLY_FILES, measure_s=1)
         report = json.loads(
             run_web_load(text, begin=begin, progress=lambda line: told.append(json.loads(line)))
         )
     assert report["schema"] == WEB_SCHEMA
     assert report["kind"] == "web"
     assert report["start_monotonic_ns"] == start
-    assert report["window_end_ns"] - report["window_start_ns"] == 3 * 10**9
+    assert report["window_end_ns"] - report["window_start_ns"] == 10**9
     assert told[0].keys() == {"stage", "phase", "elapsed_ns", "total_ns", "done", "failed"}
     done = report["requests"]["done"]
     last_byte = Histogram.from_v2(b64decode(report["all"]["last_byte"]["v2_base64"]))
@@ -287,4 +282,4 @@ def test_a_hard_limit_that_is_too_low_is_told_with_what_is_needed(root: Path) ->
     with serve(root) as server:
         mode = {"mode": "closed", "connections": 1000}
         text = config_of(server.address, load=mode, mix=ONLY_FILES, measure_s=0.1)
-        subprocess.run([sys.executable, "-c", LIMITED, text], check=True, timeout=120)
+        subprocess.run([sys.executable, "-c", LIMITED, text], check=True)

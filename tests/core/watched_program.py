@@ -70,7 +70,7 @@ class Program:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(timeout=120)
+        self.process.wait()
         self.process.stdout.close()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,10 +16,10 @@ from nfslab._core import Trace
 from nfslab.captures import tool as tools
 
 from tests.cli.serving import null
+from tests.waiting import until
 
 MARK = 0x4D41524B
 """A transaction id: behind it nothing more comes."""
-PATIENCE_S = 120
 
 
 @contextmanager
@@ -40,9 +39,7 @@ def captured(path: Path, port: int) -> Iterator[None]:
                 assert line, "tcpdump ended"
             yield
             assert null(port, MARK) == 0
-            deadline = time.monotonic() + PATIENCE_S
-            while path.read_bytes().count(MARK.to_bytes(4)) < 2:
-                assert time.monotonic() < deadline, "the last packets never came"
+            until(lambda: path.read_bytes().count(MARK.to_bytes(4)) >= 2)
             tcpdump.send_signal(signal.SIGINT)
             said = tcpdump.stderr.read()
             assert "\n0 packets dropped by kernel" in said, said
