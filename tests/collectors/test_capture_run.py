@@ -7,14 +7,12 @@ import random
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from nfslab.captures import tool as tools
 from nfslab.evidence.capture.stored import stored_analysis
 
 from tests.cli.invocation import nfslab
-from tests.report.browser import browser, figures, opened
 
 ROOT = Path(__file__).resolve().parents[2]
 CALLS = 250
@@ -91,17 +89,3 @@ def test_the_calls_of_every_run_are_in_its_report(
     assert nfslab(capsys, "report", folder).code == 0
     page = (folder / "report.html").read_text()
     assert page.count(f"{CALLS} calls in ") == RUNS
-
-
-@pytest.mark.long
-def test_the_report_s_captures_are_drawn_without_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    need()
-    folder, runs = made(experiment(tmp_path, CALLS, "udp"), capsys)
-    nfslab(capsys, "report", folder)
-    with browser() as chromium, opened(chromium, folder / "report.html") as page:
-        shown: dict[str, Any] = figures(page)
-        for run in runs:
-            assert shown[f"capture-{run.name}-calls"]["drawn"]
-            assert shown[f"capture-{run.name}-rpcstat"]["drawn"]

@@ -18,32 +18,19 @@ from nfslab.errors import RunFailed, Unavailable
 from nfslab.evidence.collector import Evidence
 from nfslab.evidence.syscalls import ways as syscall_ways
 from nfslab.evidence.syscalls.collector import NOT_COUNTED, FsyncCollector, FsyncParameters
-from nfslab.evidence.syscalls.sync_steps import STEPS
 from nfslab.evidence.syscalls.tables import Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.evidence.syscalls.ways import BLIND, Way, ebpf_grants, shim_missing
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
-from tests.collectors.watched_nfs import LOG_NAME, Watched, plain, sent_before, watched
+from tests.collectors.watched_nfs import plain
 from tests.disk import DISK
 from tests.machine import needs
 from tests.waiting import until
 from tests.workloads.run_context import run_of, scratch_folder
 
 MS = 1_000_000
-PAGE = 8192
-SYNCS = 64
-FAST = 15
-RATE_BYTES_PER_S = 1 << 20
-"""Of the modelled disk: a page takes 8 ms."""
-LOG = f"""
-import os, sys
-file = os.open(os.path.join(sys.argv[1], "{LOG_NAME}"), os.O_RDWR)
-for n in range({SYNCS}):
-    os.pwrite(file, bytes([n % 251]) * {PAGE}, n * {PAGE})
-    os.fdatasync(file)
-"""
 
 
 @contextlib.contextmanager
@@ -189,51 +176,6 @@ def _of_server(connection: psycopg.Connection[Any]) -> list[int]:
 def _settled(connection: psycopg.Connection[Any], name: str) -> None:
     query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
     until(lambda: connection.execute(query, (name,)).fetchone() == (0,))
-
-
-@pytest.mark.system
-@needs.ebpf
-def test_a_memory_that_fills_in_the_servers_model_is_waited_for(tmp_path: Path) -> None:
-    """The curve of July 2001, planted: an NVRAM of 15 pages before a disk of 8 ms a page. Where
-    its step is, is asked of planted series (tests/cli/test_syscalls.py)."""
-    planted_disk = f"seek=0ms,rate={RATE_BYTES_PER_S}"
-    target = {"store": "memory", "nvram": FAST * PAGE, "disk": planted_disk}
-    seen = watched(tmp_path, LOG, target)
-    (series,) = (one for one in seen.found.series if one.file_class == "PostgreSQL WAL")
-    assert series.calls == SYNCS
-    writes = [row for row in seen.served if row["operation"] == "WRITE"]
-    took_ns = [row["finished_ns"] - row["started_ns"] for row in writes]
-    within = ~sent_before(seen, series)
-    assert (series.latency_ns >= np.array(took_ns))[within].all(), "in each sync lies its WRITE"
-    assert within.sum() > SYNCS / 2
-    # When the last one is in the memory, all but these 15 have been on the disk.
-    page_ns = PAGE * 10**9 // RATE_BYTES_PER_S
-    ended_ns = series.start_ns[-1] + series.latency_ns[-1]
-    assert ended_ns - series.start_ns[0] >= (SYNCS - FAST - 1) * page_ns
-    _check_steps(seen, series.start_ns.tolist(), int(within.sum()))
-
-
-def _check_steps(seen: Watched, starts: list[int], within: int) -> None:
-    """One WRITE a sync, so many of them begun in its time: against the client's own record."""
-    steps = seen.steps()
-    (row,) = (one for one in steps.rows if one.file_class == "PostgreSQL WAL")
-    assert steps.unknown_file == 0
-    assert row.target == "share"
-    assert (row.summary.calls, row.writes, row.write_bytes) == (SYNCS, within, within * PAGE)
-    parts = dict(zip(STEPS, row.summary.mean_ns, strict=True))
-    # The time of a WRITE is that of the sync that waits for it, but for what was before.
-    own = [one for one in seen.calls.to_pylist() if one["operation"] == "WRITE"]
-    took = _in_syncs([(one["enqueued_ns"], one["completed_ns"]) for one in own], starts)
-    served = [one for one in seen.served if one["operation"] == "WRITE"]
-    at_server = _in_syncs([(one["started_ns"], one["finished_ns"]) for one in served], starts)
-    assert at_server <= parts["waiting"] + parts["sending"] <= took
-    assert sum(parts.values()) == pytest.approx(row.summary.whole_mean_ns, abs=1e-3)
-
-
-def _in_syncs(spans: list[tuple[int, int]], starts: list[int]) -> float:
-    """The mean of what of each span is behind the start of its sync."""
-    every = zip(sorted(spans), starts, strict=True)
-    return sum(max(0, end - max(begin, start)) for (begin, end), start in every) / len(starts)
 
 
 @pytest.mark.system

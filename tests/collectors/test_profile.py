@@ -23,7 +23,6 @@ from nfslab.evidence.profile.perf_script import NFSLAB, ScriptReader
 from nfslab.evidence.profile.perf_tool import Grant
 from nfslab.evidence.profile.stacks import Stacks, functions_of
 from nfslab.machine.cpu_times import CpuTimes, read_cpu_times
-from nfslab.statistics.proportions import share_error
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
 from tests.machine.test_perf_script import fork, sample
@@ -151,87 +150,6 @@ def test_a_planted_function_is_found_with_its_share(root: Path, planted: Path) -
     assert whole["frames"] == whole["stack"].count(";")
     # What perf itself costs, benches/profile_cost.py measures.
     assert 0 <= seen.summary["perf_share_of_a_cpu"] <= 1
-
-
-@pytest.mark.long
-@needs_perf
-@needs_machine
-def test_idle_by_samples_is_what_the_kernels_accounts_say(root: Path, planted: Path) -> None:
-    """One process computes on a machine with more CPUs: its time, and what was left, are found.
-
-    A virtual CPU that stands still for a moment has one sample of all of it: there may be too few
-    of them, and never too many."""
-    with watched(root, [str(planted), "500", "20"], frequency=499) as seen:
-        pass
-    found, accounts = seen.summary, seen.accounts
-    assert found["idle_by"] == "samples"
-    whole_s = sum(accounts.values())
-    idle = (accounts["idle"] + accounts["iowait"]) / whole_s
-    # Either end of the span is late by a few ticks of each CPU, and by as long as this process had
-    # to wait for one between reading the accounts and the timed part: all CPUs may be idle then.
-    timed = seen.run.context.timed
-    timed_s = found["cpus"] * (timed.end_ns - timed.start_ns) / SECOND
-    ends = 4 * found["cpus"] / os.sysconf("SC_CLK_TCK") / whole_s
-    ends += max(0.0, whole_s - timed_s) / timed_s
-    room = SURE * share_error(idle, found["possible_samples"]) + ends
-    assert found["idle_share"] >= idle - room
-    n = sum(row["samples"] for row in seen.stacks())
-    spent_s = sum(seen.printed.values()) / SECOND
-    # Starting and ending it is not in what it prints.
-    assert 0 < n / 499 <= spent_s + SURE * n**0.5 / 499 + 0.05 * spent_s
-    if n > found["samples"] / 2:
-        thread = found["busiest_thread"]
-        assert thread["process"] == PROGRAM, "one thread has most samples of all"
-    series = seen.evidence.tables["profile_series"].to_pylist()
-    mine = sum(row["user_samples"] + row["kernel_samples"]
-               for row in series if row["process"] == PROGRAM)  # fmt: skip
-    n = sum(row["samples"] for row in seen.stacks())
-    assert mine >= n, "the time before and after the timed part is there, too"
-
-
-@pytest.mark.long
-@needs_perf
-def test_the_runs_processes_alone(root: Path, planted: Path) -> None:
-    argv = ["sh", "-c", f"{planted} 500 20; {planted} 500 20 >/dev/null"]
-    with watched(root, argv, frequency=499, scope="processes") as seen:
-        found = seen.summary
-        assert found["scope"] == "processes"
-        assert set(found["classes"]) <= {"run", "nfslab"}
-        assert found["idle_by"].startswith("/proc/stat")
-        assert "Only this run's processes were profiled" in found["remarks"][0]
-        assert sum(row["samples"] for row in seen.stacks()) > 50
-        leaves = {row["stack"].rsplit(";", 1)[1] for row in seen.stacks()}
-        assert {"three_parts", "one_part"} <= leaves
-
-
-@pytest.mark.long
-@needs_perf
-def test_kept_data_can_be_read_by_perf(root: Path, planted: Path) -> None:
-    with watched(root, [str(planted), "60", "20"], frequency=199, keep=True) as seen:
-        kept = seen.folder / "evidence" / "perf.data"
-        assert kept.is_file()
-        done = subprocess.run(
-            ["perf", "script", "-i", str(kept), "--no-inline", "-F", "comm,tid,time"],
-            capture_output=True, text=True, check=True,
-            env=os.environ | perf_tool.ENVIRONMENT,
-        )  # fmt: skip
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
-        counted = seen.summary["samples"] + seen.summary["idle_samples"]
-        assert len(lines) == counted + seen.summary["samples_outside"]
-
-
-@needs_perf
-@needs_machine
-@pytest.mark.long
-def test_a_full_record_ends_early_and_is_told(root: Path, planted: Path) -> None:
-    """It is full after some 10,000 samples: the load computes for longer than a second."""
-    argv = [str(planted), "3000", "20"]
-    with watched(root, argv, frequency=10_000, limit=1 << 20) as seen:
-        notes = seen.summary["notes"]
-    assert any("ended by itself" in note for note in notes), notes
-    assert any("reached its limit" in note for note in notes), notes
-    assert seen.run.context.notes == [f"collector profile: {note}" for note in notes]
-    assert seen.summary["samples"] > 0, "what was recorded until then is there"
 
 
 @pytest.mark.long

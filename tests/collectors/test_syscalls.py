@@ -17,7 +17,6 @@ from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParame
 from nfslab.evidence.syscalls.tables import PREFIX, Syscalls, sum_up, tables_from
 from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 from nfslab.workloads.command import CommandParameters, CommandWorkload
-from nfslab.workloads.files import FilesParameters, FilesWorkload
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
@@ -94,8 +93,6 @@ def found_of(evidence: Evidence) -> Syscalls:
         ("ebpf", "events"),
         ("shim", "events"),
         ("strace", "events"),
-        pytest.param("shim", "counts", marks=pytest.mark.long),
-        pytest.param("strace", "counts", marks=pytest.mark.long),
     ],
 )
 def test_every_call_of_a_known_program_is_in_its_class(
@@ -126,26 +123,6 @@ def test_every_call_of_a_known_program_is_in_its_class(
         own = {row["file_id"] for row in names if row["class"] == "data"}
         writes = [row for row in events if row["file_id"] in own and row["call"] == "pwrite64"]
         assert [row["offset"] for row in writes] == [3 * 8192, 0, 2 * 8192]
-
-
-@pytest.mark.long
-@needs.ebpf
-def test_the_workload_files_is_watched_from_its_first_call(tmp_path: Path) -> None:
-    work = FilesWorkload(
-        FilesParameters.model_validate(
-            {"data": "disk", "phases": ["block_write"], "file_size": "1M", "block": "64K"}
-        )
-    )
-    if not work.check().ok:
-        pytest.skip(work.check().reason)
-    with run_of(work, tmp_path) as run:
-        collector = SyscallsCollector(SyscallsParameters(way="ebpf", required=True))
-        collector.start(run.context)
-        work.prepare(run.context)
-        work.measure(run.context)
-        evidence = collector.stop()
-    total = found_of(evidence).total
-    assert total.group("writes").bytes >= 1 << 20
 
 
 @pytest.mark.system

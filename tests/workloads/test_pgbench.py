@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from nfslab.databases.postgres import cluster
-from nfslab.databases.postgres import database as module
-from nfslab.databases.postgres.installation import Installation, find_installation
-from nfslab.databases.postgres.relocation import reachable_copy
 from nfslab.errors import RunFailed
 from nfslab.machine.processes import all_statuses
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
 from tests.machine import needs
-from tests.workloads.postgres import available, every_postgres, needs_postgres, newest_postgres
+from tests.workloads.postgres import every_postgres, needs_postgres, newest_postgres
 from tests.workloads.run_context import carry_out, kept_up, run_of, unique_name
 
 pytestmark = [needs_postgres, pytest.mark.system]
@@ -318,80 +313,6 @@ def test_a_cache_that_the_servers_user_cannot_reach(scratch: Path) -> None:
         assert pgdata.stat().st_uid == work.owner()
     assert outcome.metrics["transactions"].value == 10
     assert checks["tpcb_invariant"].verdict == "ok"
-
-
-@pytest.mark.long
-@needs.root
-@pytest.mark.skipif(not available("embedded"), reason="no embedded PostgreSQL here")
-def test_an_embedded_server_out_of_reach_runs_from_a_copy(
-    scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """nfslab cloned into a private folder (/root): the server's user cannot enter it."""
-    wheel = find_installation("embedded")
-    prefix, package = wheel.bindir.parent, wheel.bindir.parent.parent
-    hidden = tmp_path / "hidden"
-    hidden.mkdir(mode=0o700)
-    shutil.copytree(prefix, hidden / package.name / prefix.name)
-    shutil.copytree(package.with_name(f"{package.name}.libs"), hidden / f"{package.name}.libs")
-    bindir = hidden / package.name / prefix.name / "bin"
-    there = Installation("embedded", bindir, wheel.version, wheel.major)
-    monkeypatch.setattr(module, "find_installation", lambda wanted: there)
-    monkeypatch.setattr(module, "reachable_copy", partial(reachable_copy, parent=scratch))
-    work = workload(postgres="embedded", transactions=5)
-    assert work.check().ok
-    with run_of(work, scratch, name=unique_name()) as run:
-        outcome, checks = carry_out(work, run)
-    assert work.database.installation.bindir.is_relative_to(scratch)
-    assert outcome.metrics["transactions"].value == 10
-    assert checks["tpcb_invariant"].verdict == "ok"
-    assert hidden.stat().st_mode & 0o777 == 0o700, "the person's folder is left as it is"
-    # A system's or a path's PostgreSQL is not copied: that is said before the first run.
-    other = Installation("path", bindir, wheel.version, wheel.major)
-    monkeypatch.setattr(module, "find_installation", lambda wanted: other)
-    answer = workload(postgres=str(bindir)).check()
-    assert not answer.ok
-    assert "cannot enter" in answer.reason
-
-
-@pytest.mark.long
-@newest_postgres
-def test_the_log_of_a_template_has_the_same_segments_at_any_scale(
-    postgres: str, scratch: Path
-) -> None:
-    counts = []
-    for scale in (1, 3):
-        work = workload(scale=scale, postgres=postgres, wal_segment_size="1M")
-        with run_of(work, scratch, name=unique_name()) as run:
-            source, _ = cluster.template(
-                work.database._deployment(run.context),
-                run.context.cache,
-                work.database._shape(work.tables()),
-                run.context.places,
-            )
-            segments = [p for p in (source / "wal").iterdir() if len(p.name) == 24]
-            assert {p.stat().st_size for p in segments} == {1 << 20}
-            counts.append(len(segments))
-    assert counts[0] == counts[1]
-    assert cluster.SEGMENTS_READY <= counts[0] <= cluster.SEGMENTS_READY + 2
-
-
-@pytest.mark.long
-def test_a_template_that_is_not_whole_is_made_again(scratch: Path) -> None:
-    work = workload(fillfactor=91)
-    with run_of(work, scratch, name=unique_name()) as run:
-        deployment = work.database._deployment(run.context)
-        arguments = (
-            deployment,
-            run.context.cache,
-            work.database._shape(work.tables()),
-            run.context.places,
-        )
-        source, made = cluster.template(*arguments)
-        victim = next(p for p in (source / "data" / "base").rglob("*") if p.is_file())
-        victim.unlink()
-        again, remade = cluster.template(*arguments)
-        assert (again, made, remade) == (source, True, True)
-        assert victim.exists()
 
 
 def test_a_restored_file_has_no_holes(scratch: Path) -> None:

@@ -89,18 +89,6 @@ def test_a_run_is_its_point(scratch: Path, generators: int) -> None:
             assert found["mean"] == pytest.approx(response["mean_ns"] / 1e6)
 
 
-@pytest.mark.long
-def test_a_mix_of_the_experiment_file_on_a_null_store(scratch: Path) -> None:
-    table = {"mix": {"GETATTR": 1}, "file_set": {"file_sizes_bytes": {"4096": 1}}}
-    outcome, run = run_sfs(scratch, store="null", mix_table=table, mode="closed", clients=2)
-    assert "--calibration" in run.context.commands[0]
-    point = json.loads((run.context.folder / "logs" / "sfs.json").read_text())
-    assert point["plan"]["load"]["clients"] == 2
-    assert outcome.samples["operations"].column("operation").to_pylist() == ["GETATTR"]
-    assert any("the mix sums to 1, not to 100" in note for note in run.context.notes), "said"
-    assert outcome.samples["operations"].column("share").to_pylist() == [1.0], "normalised"
-
-
 @pytest.mark.system
 def test_two_mounts_share_one_load(scratch: Path) -> None:
     work = workload(

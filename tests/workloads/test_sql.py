@@ -119,19 +119,6 @@ def test_cold_it_reads_all_blocks(postgres: str, scratch: Path) -> None:
         assert found["read_bytes"] == asked_of(run, "SELECT pg_relation_size('items')")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("query", ["vacuum", "create_index",
-                                   "update_indexed", "bulk_copy", "checkpoint"])  # fmt: skip
-def test_warm_it_ran_before(query: str, scratch: Path) -> None:
-    work = workload(query, cache="warm")
-    with run_of(work, scratch, name=unique_name()) as run:
-        outcome, checks = carry_out(work, run)
-        assert run.phases.index("warm-up") < run.phases.index(query)
-    found = values(outcome)
-    assert {check.verdict for check in checks.values()} == {"ok"}, checks
-    assert found["queries"] == outcome.samples["queries"].num_rows == 1
-
-
 def test_all_queries_of_a_size_share_what_was_loaded(scratch: Path) -> None:
     one, other = (workload(query).dialect.tables().record() for query in ("full_scan", "vacuum"))
     assert one == other

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from nfslab.errors import RunFailed
 from nfslab.evidence.postgres.collector import PostgresCollector
 from nfslab.machine.processes import find_ours
-from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 from nfslab.workloads.sysbench import client
 from nfslab.workloads.tpcb.parameters import TpcbParameters
@@ -26,9 +23,6 @@ from tests.workloads.run_context import Run, run_of
 
 ENGINES = ("postgres", "mariadb", "sqlite")
 every_engine = pytest.mark.parametrize("engine", ENGINES)
-STATEMENT = re.compile(
-    r"(?:execute \S+|statement): ((?:UPDATE|SELECT|INSERT|BEGIN|COMMIT|END)[^;\n]*)"
-)
 
 
 def tpcb(engine: str, **more: Any) -> TpcbWorkload:
@@ -96,67 +90,6 @@ def test_each_transaction_is_a_row_and_is_in_the_database(engine: str, scratch: 
     parts = {"client_cpu_s_per_transaction", "server_cpu_s_per_transaction"}
     assert ("server_cpu_s_per_transaction" in outcome.metrics) == (engine != "sqlite")
     assert all(outcome.metrics[name].value > 0 for name in parts & set(outcome.metrics))
-
-
-def logged(work: TpcbWorkload | PgbenchWorkload, scratch: Path) -> Counter[str]:
-    """Statements of the load, as PostgreSQL logs them."""
-    with prepared(work, scratch) as run:
-        log = run.context.logs / "postgres.log"
-        before = log.stat().st_size
-        work.measure(run.context)
-        text = log.read_bytes()[before:].decode()
-    return Counter(found[1].strip().replace("END", "COMMIT") for found in STATEMENT.finditer(text))
-
-
-@pytest.mark.long
-def test_the_statements_are_those_of_tpcb_like(scratch: Path) -> None:
-    settings = {"log_statement": "all"}
-    ours = logged(tpcb("postgres", postgres=settings, clients=1), scratch)
-    theirs = logged(
-        PgbenchWorkload(
-            PgbenchParameters(
-                data="disk", transactions=50, scale=2, protocol="prepared", settings=settings
-            )
-        ),
-        scratch,
-    )
-    often = {statement for statement, count in theirs.items() if count == 50}
-    assert len(often) == 7
-    assert {statement for statement, count in ours.items() if count > 1} == often
-    assert len({ours[statement] for statement in often}) == 1
-
-
-@pytest.mark.long
-def test_serialisation_errors_are_tried_again(scratch: Path) -> None:
-    work = tpcb(
-        "postgres", scale=1, clients=4, max_tries=1000,
-        postgres={"default_transaction_isolation": "serializable"},
-    )  # fmt: skip
-    with prepared(work, scratch) as run:
-        outcome = work.measure(run.context)
-        (check,) = work.verify(run.context, outcome)
-    assert outcome.metrics["retries"].value > 0
-    assert outcome.metrics["failed"].value == 0
-    assert check.verdict == "ok", check.message
-
-
-@pytest.mark.long
-def test_a_lock_that_does_not_come_is_a_failed_transaction(scratch: Path) -> None:
-    """One of two branches is locked all the time."""
-    work = tpcb("mariadb", max_tries=2, mariadb={"innodb_lock_wait_timeout": 1})
-    with prepared(work, scratch) as run:
-        with work.database.session() as session:
-            session.rows("BEGIN")
-            session.rows("UPDATE pgbench_branches SET bbalance = bbalance + 0 WHERE bid = 1")
-            outcome = work.measure(run.context)
-            session.rows("ROLLBACK")
-        (check,) = work.verify(run.context, outcome)
-    failed = outcome.metrics["failed"].value
-    assert 1 <= failed <= 2
-    # Who waits for a row that the waiting one holds may run out of patience with it.
-    assert outcome.metrics["retries"].value >= failed
-    assert outcome.samples["transactions"]["latency_ns"].null_count == failed
-    assert check.verdict == "ok", check.message
 
 
 @pytest.mark.system

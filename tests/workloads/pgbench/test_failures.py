@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from nfslab.machine.resources import recover
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
-from tests.machine import needs
 from tests.workloads.postgres import needs_postgres
 from tests.workloads.run_context import make_place, run_of
 
@@ -120,60 +118,6 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
             log = (run.context.folder / "logs" / "postgres.log").read_text()
             assert os.strerror(errno.EADDRINUSE) in log
             work.finish(run.context)
-
-
-@pytest.fixture
-def small(scratch: Path) -> Iterator[Path]:
-    """A file system of 60 MB."""
-    point = scratch / f"small-{uuid.uuid4().hex[:8]}"
-    point.mkdir()
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=60m", "nfslab-test", str(point)], capture_output=True
-    )
-    if done.returncode != 0:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.decode().strip()}")
-    point.chmod(0o755)
-    try:
-        yield point
-    finally:
-        subprocess.run(["umount", str(point)], check=True)
-
-
-@pytest.mark.long
-@needs.mount
-def test_a_full_log_target_is_named(scratch: Path, small: Path) -> None:
-    """The log needs a new segment where there is no room: PostgreSQL panics, we say where."""
-    work = workload(
-        wal="small",
-        transactions=None,
-        duration=60,
-        clients=4,
-        threads=2,
-        wal_segment_size="1M",
-        settings={"max_wal_size": "1GB", "synchronous_commit": False},
-    )
-    places = {"data": scratch / name(), "wal": small / "wal"}
-    with run_of(work, scratch, name=name(), places=places) as run:
-        work.prepare(run.context)
-        room = os.statvfs(small)
-        (small / "filler").write_bytes(bytes(room.f_bavail * room.f_frsize - (2 << 20)))
-        with pytest.raises(RunFailed) as caught:
-            work.measure(run.context)
-    assert caught.value.what == f"the target 'the-wal' (role wal) is full: {small / 'wal'}"
-    assert os.strerror(errno.ENOSPC) in caught.value.why
-    assert "pg_wal" in caught.value.why
-
-
-@pytest.mark.long
-@needs.mount
-def test_a_target_too_small_for_the_database_is_named(scratch: Path, small: Path) -> None:
-    work = workload(scale=5)
-    with (
-        run_of(work, scratch, name=name(), places={"data": small / "data"}) as run,
-        pytest.raises(RunFailed) as caught,
-    ):
-        work.prepare(run.context)
-    assert caught.value.what == f"the target 'the-data' (role data) is full: {small / 'data'}"
 
 
 KILLED_RUNNER = """

@@ -96,20 +96,3 @@ def test_sqlite_counts_what_system_calls_returned(query: str, mode: str) -> None
     assert names == [], "its temporary files, and no other"
     assert sum(written.values()) == found["temporary_bytes"]
     assert (found["temporary_bytes"] > 0) == (query == "sort_spill")
-
-
-@pytest.mark.long
-def test_sqlite_is_watched_by_a_preloaded_library_too() -> None:
-    """Its process is started by us: a preloaded library sees it as eBPF does."""
-    found, read, _ = watched("sqlite", "full_scan", "shim")
-    assert 0 <= of_data(read) - found["read_bytes"] <= 2 * CHANGE_COUNTER
-
-
-@pytest.mark.long
-@needs.ebpf
-def test_temporary_files_of_mariadb_lie_with_its_data() -> None:
-    """Its sort writes files, whose bytes it does not tell."""
-    found, _, written = watched("mariadb", "sort_spill")
-    assert "temporary_bytes" not in found
-    assert found["sort_passes"] > 0
-    assert sum(written.values()) > found["read_bytes"] / 4, written

@@ -119,11 +119,3 @@ def test_innodb_counts_the_same_syncs(way: Way) -> None:
     assert seen >= found["InnoDB redo log"] >= commits > 0
     # Both read a moment apart: the log is flushed once a second for itself, too.
     assert abs(seen - grown["Innodb_data_fsyncs"]) <= 2 + math.ceil(watched_s)
-
-
-@pytest.mark.long
-def test_sqlite_is_watched_by_a_preloaded_library_too() -> None:
-    """Its program is started by us: a preloaded library sees it as eBPF does."""
-    pragmas = {"journal_mode": "truncate", "synchronous": "full"}
-    found, metrics, _, _ = watched("shim", engine="sqlite", sqlite=pragmas)
-    assert found[JOURNAL] == 3 * metrics["transactions"].value

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import re
-import threading
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.databases.mariadb.database import MariadbSession
-from nfslab.errors import RunFailed
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
 from nfslab.workloads.tpcc.parameters import MIX
@@ -81,44 +75,6 @@ def test_a_run(given: dict[str, Any], scratch: Path) -> None:
     assert grown["Com_call_procedure"] == metrics["transactions"] + metrics["retries"]
 
 
-def get_in_the_way(session: MariadbSession, ended: threading.Event) -> None:
-    """Districts first, then the warehouse: a payment goes the other way round.
-
-    Of two that wait for each other InnoDB gives up the one that has changed fewer rows.
-    """
-    while not ended.is_set():
-        with suppress(RunFailed):
-            session.rows("START TRANSACTION")
-            session.rows("UPDATE item SET i_im_id = i_im_id + 1 WHERE i_id <= 300")
-            session.rows("SELECT * FROM district ORDER BY d_id FOR UPDATE")
-            session.rows("SELECT * FROM warehouse FOR UPDATE")
-        session.rows("ROLLBACK")
-        ended.wait(0.02)
-
-
-def test_deadlocks_are_tried_again_and_nothing_is_lost(scratch: Path) -> None:
-    """Eight terminals in one warehouse, and somebody who locks against their order."""
-    work = workload(terminals=8, duration=2, max_tries=1000)
-    with prepared(work, scratch) as run:
-        with session_of(work) as rival:
-            ended = threading.Event()
-            thread = threading.Thread(target=get_in_the_way, args=(rival, ended))
-            thread.start()
-            try:
-                outcome = work.measure(run.context)
-            finally:
-                ended.set()
-                thread.join()
-        (check,) = work.verify(run.context, outcome)
-    retries = outcome.metrics["retries"].value
-    assert retries > 0
-    assert outcome.metrics["failed"].value == 0
-    assert check.verdict == "ok", check.message
-    grown = dict(zip(*outcome.samples["server_status"].to_pydict().values(), strict=True))
-    assert grown["Innodb_deadlocks"] >= retries
-    assert grown["Com_call_procedure"] == outcome.metrics["transactions"].value + retries
-
-
 def test_a_lock_that_does_not_come_leaves_half_of_nothing(scratch: Path) -> None:
     """MariaDB rolls back one statement alone then: the procedure has to do the rest.
 
@@ -166,62 +122,3 @@ def test_a_planted_change_is_a_violation(harm: str, said: str, scratch: Path) ->
     assert check.verdict == "violation"
     assert said in check.message
     assert ("3.3.2." in check.message) == (harm != "lost")
-
-
-@pytest.mark.parametrize("warehouses", [1, 2])
-def test_inputs_are_drawn_as_clause_2_says(warehouses: int, scratch: Path) -> None:
-    """By the server's own log of what it was called with."""
-    log: dict[str, Any] = {"general_log": True, "log_output": "TABLE"}
-    work = workload(warehouses=warehouses, duration=4, terminals=2, mariadb=log)
-    with prepared(work, scratch) as run:
-        work.measure(run.context)
-        with session_of(work) as session:
-            said = session.rows(
-                "SELECT thread_id, argument FROM mysql.general_log WHERE command_type = 'Execute'"
-            )
-    calls = [(who, *CALL.fullmatch(str(text)).groups()) for who, text in said]  # type: ignore[union-attr]
-    made = [(who, name, [int(n) for n in numbers.split(",")]) for who, name, numbers in calls]
-    by_kind = {name: [numbers for _, one, numbers in made if one == name] for name in MIX}
-    for name, share in MIX.items():
-        assert about(len(by_kind[name]), share / 100, len(made)), name
-    homes = {(who, numbers[0]) for who, _, numbers in made}
-    assert len(homes) == 2, "each of two terminals has a warehouse"
-    assert {home for _, home in homes} == {1, warehouses}
-    rolled_back = [numbers for numbers in by_kind["new_order"] if 0 in lines_of(numbers)[0]]
-    assert about(len(rolled_back), 0.01, len(by_kind["new_order"]))
-    remote = 0
-    for numbers in by_kind["new_order"]:
-        items, supplies, quantities = lines_of(numbers)
-        assert 1 <= numbers[1] <= 10
-        assert 1 <= numbers[2] <= 3000
-        assert 5 <= len(items) <= 15
-        assert all(1 <= quantity <= 10 for quantity in quantities)
-        there = [line for line in zip(supplies, items, strict=True) if line[1]]
-        assert there == sorted(there), "in the order of their stock"
-        assert 0 not in items[:-1], "what is not there comes last"
-        remote += sum(supply != numbers[0] for supply in supplies)
-    counts = Counter(numbers[3] for numbers in by_kind["new_order"])
-    assert all(about(counts[n], 1 / 11, counts.total()) for n in range(5, 16))
-    lines = sum(numbers[3] for numbers in by_kind["new_order"])
-    assert about(remote, 0.01 * (warehouses > 1), lines)
-    payments = by_kind["payment"]
-    away = sum(numbers[0] != numbers[2] for numbers in payments)
-    assert about(away, 0.15 * (warehouses > 1), len(payments))
-    assert about(sum(numbers[5] for numbers in payments), 0.6, len(payments)), "by last name"
-    assert all(100 <= numbers[7] <= 500_000 for numbers in payments)
-    at_home = [numbers for numbers in payments if numbers[0] == numbers[2]]
-    assert all(numbers[1] == numbers[3] for numbers in at_home)
-
-
-CALL = re.compile(r"CALL tpcc_(\w+)\(([\d, ]+)\)")
-
-
-def lines_of(numbers: list[int]) -> list[list[int]]:
-    """Items, supplying warehouses, quantities of a new order's lines."""
-    count = numbers[3]
-    return [numbers[start : start + count] for start in (4, 19, 34)]
-
-
-def about(seen: int, share: float, total: int) -> bool:
-    """As far as chance allows: six standard deviations."""
-    return abs(seen - share * total) <= 6 * math.sqrt(total * share * (1 - share))

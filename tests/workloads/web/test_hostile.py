@@ -15,7 +15,6 @@ import pytest
 from nfslab._core import write_web_files
 from nfslab.errors import RunFailed
 
-from tests.cli.serving import refusing
 from tests.workloads.web.running import run_web
 
 
@@ -150,10 +149,3 @@ def test_a_server_that_answers_nothing_right_is_a_failed_run(
     # Its log is not among ours, and more time would not help.
     assert address in caught.value.fix
     assert "longer" not in caught.value.fix
-
-
-@pytest.mark.long
-def test_nobody_listens(scratch: Path) -> None:
-    with refusing() as port, pytest.raises(RunFailed) as caught:
-        run_web(scratch, server=f"http://127.0.0.1:{port}", **ASKED)
-    assert "connect_refused" in caught.value.why

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import select
-import signal
 import uuid
 from pathlib import Path
 from typing import Any
@@ -191,38 +188,6 @@ def test_nginx_that_does_not_start_says_its_last_lines(
     with pytest.raises(RunFailed) as caught:
         run_web(scratch, load="closed", server="nginx")
     assert "no_such_directive" in caught.value.why
-
-
-@pytest.mark.long
-def test_nginx_whose_master_is_killed_leaves_no_workers(scratch: Path) -> None:
-    work = workload(load="closed", server="nginx")
-    if not work.check().ok:
-        pytest.skip(work.check().reason)
-    name = f"web-{uuid.uuid4().hex[:8]}"
-    with run_of(work, scratch, name=name, places={"data": scratch / f"{name}-data"}) as run:
-        work.prepare(run.context)
-        pids = run.context.services.server_pids()
-        descriptors = [os.pidfd_open(pid) for pid in pids]
-        os.kill(pids[0], signal.SIGKILL)
-        work.finish(run.context)
-    assert len(pids) > 2, "master, application, workers"
-    for descriptor in descriptors:
-        select.select([descriptor], [], [])  # it has ended
-        os.close(descriptor)
-
-
-@pytest.mark.long
-def test_a_port_that_is_taken_is_an_error_in_words(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import socket
-
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))  # bound, and answers nobody
-        monkeypatch.setattr(nginx, "free_ports", lambda *_: [holder.getsockname()[1]])
-        with pytest.raises(RunFailed) as caught:
-            run_web(scratch, load="closed", server="nginx")
-    assert "Address already in use" in caught.value.why
 
 
 def test_where_nginx_is_missing_the_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
