@@ -1,42 +1,45 @@
 """Nothing outlives its run: undone at the end, or by the next start after a kill.
 
-The kills come from a child process (`victim`) that makes one of everything: at random
-instants (seeded), and exactly at every line that it writes to its journal.
+What a crash at each operation leaves is walked through in `tests/experiment/test_kill_and_resume`,
+with folders. Here is what else a journal knows of: processes, in a table of the test's own; and
+once all of it for real, made by a child process (`victim`) that is killed.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.hosts.local import LocalHost
 from nfslab.machine import journal as journals
-from nfslab.machine import undo
-from nfslab.machine.mounts import mounts
-from nfslab.machine.processes import TOKEN_VARIABLE, all_statuses, identity_of
+from nfslab.machine import processes, trees, undo
+from nfslab.machine.mounts import mount_by_name, mounts
+from nfslab.machine.processes import (
+    TOKEN_VARIABLE,
+    Identity,
+    Status,
+    all_statuses,
+    identity_of,
+    status_of,
+)
 from nfslab.machine.resources import Resources, recover
 
 from tests.machine import needs
 from tests.machine.victim import LOOPS
+from tests.simulated_clock import SimulatedClock
 from tests.stopping import stop
+from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120
-RANDOM_KILLS = 12
-RANDOM_SEED = 2001
-LONGEST_LIFE = 1.5
-"""Rounds of the victim, each as long as the first was."""
-LINES_MAX = 200
 
 
 class Site:
@@ -46,10 +49,10 @@ class Site:
         self.folder = folder
         self.state = state
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self) -> subprocess.Popen[bytes]:
         environment = os.environ | {"NFSLAB_STATE": str(self.state)}
         victim = subprocess.Popen(
-            [sys.executable, "-m", "tests.machine.victim", str(self.folder), *arguments],
+            [sys.executable, "-m", "tests.machine.victim", str(self.folder)],
             cwd=REPOSITORY,
             env=environment,
             stdout=subprocess.PIPE,
@@ -134,194 +137,218 @@ def killed_with(victim: subprocess.Popen[bytes], there: Callable[[], bool]) -> N
     victim.wait()
 
 
-def test_the_victim_makes_something_of_every_kind(site: Site) -> None:
-    """The canary: without recovery the search finds what a kill leaves."""
-    victim = site.start("--kill-at", "1000000")
+@dataclass
+class Table:
+    """Processes that are not there, but for those who ask nfslab."""
 
-    def all_is_there() -> bool:
-        left = site.left()
-        things = any("nfslab-" in line for line in left)
-        return things and any(line.endswith("sleep") for line in left) and site.journals() != []
+    rows: dict[int, Status] = field(default_factory=dict)
+    tokens: dict[int, str] = field(default_factory=dict)
+    signals: list[tuple[int, int]] = field(default_factory=list)
+    deaf: set[int] = field(default_factory=set)
+    """They end of SIGKILL alone."""
 
-    killed_with(victim, all_is_there)
-    assert victim.stdout is not None
-    victim.stdout.close()
-    assert site.journals() != []
-    assert any("nfslab-" in line for line in site.left())
-    recovered_clean(site)
+    def add(self, pid: int, token: str = "", parent: int = 1, start: int = 7) -> int:
+        like = status_of(os.getpid())
+        assert like is not None
+        self.rows[pid] = replace(
+            like, identity=Identity(pid, start), parent=parent, name=f"p{pid}", state="S"
+        )
+        self.tokens[pid] = token
+        return pid
 
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_killed_at_random_instants(site: Site) -> None:
-    instants = random.Random(RANDOM_SEED)
-    began = time.monotonic()
-    whole = site.start("--once")
-    assert whole.wait() == 0
-    round_s = time.monotonic() - began
-    assert whole.stdout is not None
-    whole.stdout.close()
-    dirty = 0
-    for _ in range(RANDOM_KILLS):
-        victim = site.start()
-        # The instant of the kill is what is varied here, not a synchronisation.
-        time.sleep(instants.uniform(0.0, LONGEST_LIFE * round_s))
-        victim.kill()
-        assert victim.wait() == -signal.SIGKILL
-        assert victim.stdout is not None
-        victim.stdout.close()
-        dirty += bool(site.left())
-        recovered_clean(site)
-    assert dirty > 0, "the kills came when there was something to clean up"
+    def send(self, identity: Identity, number: int) -> bool:
+        self.signals.append((identity.pid, number))
+        if identity.pid not in self.deaf or number == signal.SIGKILL:
+            del self.rows[identity.pid]
+        return True
 
 
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("how", ["torn", pytest.param("after", marks=pytest.mark.long)])
-def test_killed_at_every_line_of_the_journal(site: Site, how: str) -> None:
-    """Also between an intent and the thing, between a thing and its bind, while undoing.
-
-    A kill before a line is the same as one in the middle of it: the line does not count.
-    """
-    for number in range(1, LINES_MAX):
-        victim = site.start("--once", "--kill-at", str(number), "--how", how)
-        code = victim.wait()
-        assert victim.stdout is not None
-        victim.stdout.close()
-        recovered_clean(site)
-        if code == 0:
-            assert number > (15 if LOOPS else 5), "it wrote as many lines as there are steps"
-            return
-        assert code == -signal.SIGKILL
-    pytest.fail("the victim never came to its end")
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_killed_while_recovering(site: Site) -> None:
-    """The next recovery ends what a killed one began."""
-    for number in range(1, LINES_MAX):
-        victim = site.start()
-        killed_with(victim, lambda: any(one.endswith("sleep") for one in site.processes()))
-        saviour = site.start("--recover", "--kill-at", str(number))
-        code = saviour.wait()
-        for process in (victim, saviour):
-            assert process.stdout is not None
-            process.stdout.close()
-        recovered_clean(site)
-        if code == 0:
-            assert number > 1
-            return
-    pytest.fail("the recovery never came to its end")
-
-
-def test_what_is_foreign_survives(site: Site, resources: Resources) -> None:
-    """Names like ours, tokens of others, a live runner: all are left alone."""
-    like_ours = site.folder / "other-0123456789abcdef"
-    like_ours.mkdir()
-    foreign = subprocess.Popen(
-        ["sleep", "1000"], env=os.environ | {TOKEN_VARIABLE: "0123456789abcdef"}
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Table:
+    """Process ids beyond what a kernel gives, so that nobody real is meant."""
+    made = Table()
+    monkeypatch.setattr(processes, "all_statuses", lambda: list(made.rows.values()))
+    monkeypatch.setattr(processes, "carries_token", lambda pid, token: made.tokens[pid] == token)
+    monkeypatch.setattr(processes, "send_signal", made.send)
+    monkeypatch.setattr(
+        processes, "wait_for_change", lambda _processes, timeout_s: clock.sleep(timeout_s)
     )
+    return made
+
+
+FIRST = 1 << 23
+"""A process id that no kernel gives (PID_MAX_LIMIT is 1 << 22)."""
+
+
+def bound(resources: Resources, pid: int, start: int = 7, **what: object) -> None:
+    """A process of a run, as its journal has it."""
+    entry = resources.process(None, ["program"], **what)  # type: ignore[arg-type]
+    entry.bind(pid=pid, start_ticks=start)
+
+
+def abandoned(resources: Resources, *changes: tuple[str, str]) -> Path:
+    """The journal of a runner that is dead; with other texts in it."""
+    resources._journal.close()
+    path = resources._journal.path
+    text = path.read_text()
+    for old, new in ((f'"pid":{os.getpid()},"start', '"pid":1,"start'), *changes):
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return path
+
+
+def test_strays_end_first_then_processes_newest_first(site: Site, table: Table) -> None:
+    """With their children; what carries another token, or none, is left alone."""
+    dead = Resources("dead")
+    bound(dead, table.add(FIRST, dead.token))
+    bound(dead, table.add(FIRST + 1, dead.token), stop_signal=signal.SIGINT)
+    table.add(FIRST + 2, parent=FIRST + 1)
+    table.add(FIRST + 3, dead.token)
+    table.add(FIRST + 4, "0123456789abcdef")
+    table.add(FIRST + 5)
+    abandoned(dead)
+    told = recover()
+    assert table.signals == [
+        (FIRST + 3, signal.SIGTERM),
+        (FIRST + 1, signal.SIGINT),
+        (FIRST + 2, signal.SIGINT),
+        (FIRST, signal.SIGTERM),
+    ]
+    assert set(table.rows) == {FIRST + 4, FIRST + 5}
+    assert len(told) == 3
+    assert site.journals() == []
+
+
+def test_what_does_not_end_is_killed_after_its_grace(
+    site: Site, table: Table, simulated_clock: SimulatedClock
+) -> None:
+    dead = Resources("dead")
+    bound(dead, table.add(FIRST, dead.token))
+    table.deaf.add(FIRST)
+    abandoned(dead)
+    began = clock.monotonic()
+    recover()
+    assert table.signals == [(FIRST, signal.SIGTERM), (FIRST, signal.SIGKILL)]
+    assert clock.monotonic() - began == pytest.approx(processes.GRACE_S, abs=0.1)
+    assert site.journals() == []
+
+
+def test_what_cannot_be_ended_stays_in_the_journal(
+    site: Site, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = Resources("dead")
+    bound(dead, table.add(FIRST, dead.token))
+    path = abandoned(dead)
+    with monkeypatch.context() as patch:
+        patch.setattr(processes, "send_signal", lambda _identity, _number: True)
+        assert any("cannot be ended" in line for line in recover())
+    assert site.journals() == [path]
+    recover()
+    assert site.journals() == []
+    assert table.rows == {}
+
+
+def test_a_reused_process_number_is_not_ours(site: Site, table: Table) -> None:
+    """A dead runner's process whose number somebody else has now."""
+    dead = Resources("dead")
+    bound(dead, table.add(FIRST, start=8))
+    abandoned(dead)
+    assert recover() == []
+    assert table.signals == []
+    assert site.journals() == []
+
+
+def test_after_a_reboot_process_numbers_mean_nothing(site: Site, table: Table) -> None:
+    """The boot differs: the recorded process, though it fits, is somebody else's now."""
+    dead = Resources("before the reboot")
+    bound(dead, table.add(FIRST))
+    folder = dead.make_directory(site.folder / dead.name)
+    abandoned(dead, (journals.boot_id(), "another-boot"))
+    assert recover() == [f"removed {folder.path} (left by before the reboot)"]
+    assert table.signals == []
+    assert not folder.path.exists(), "folders outlive a reboot and are removed"
+    assert site.journals() == []
+
+
+def test_what_a_living_runner_has_is_left_alone(
+    site: Site, resources: Resources, table: Table
+) -> None:
+    bound(resources, table.add(FIRST, resources.token))
     living = resources.make_directory(site.folder / resources.name)
-    process = LocalHost().spawn(["sleep", "1000"], resources=resources)
-    try:
-        victim = site.start()
-        while len(site.journals()) < 2:
-            assert victim.poll() is None
-        victim.kill()
-        victim.wait()
-        assert victim.stdout is not None
-        victim.stdout.close()
-        recover()
-        assert like_ours.is_dir()
-        assert foreign.poll() is None
-        assert living.path.is_dir()
-        assert process.poll() is None
-        assert [p.stem for p in site.journals()] == [resources.token]
-    finally:
-        foreign.kill()
-        foreign.wait()
+    assert recover() == []
+    assert table.signals == []
+    assert living.path.is_dir()
+    assert [p.stem for p in site.journals()] == [resources.token]
     assert len(resources.close()) == 2
     assert site.journals() == []
 
 
-def test_a_reused_process_number_is_not_ours(site: Site) -> None:
-    """A dead runner's process whose number somebody else has now."""
-    bystander = subprocess.Popen(["sleep", "1000"])
-    try:
-        with Resources("dead") as dead:
-            entry = dead.process(None, ["sleep"])
-            entry.bind(pid=bystander.pid, start_ticks=1)
-            dead.process(bystander.pid, ["sleep"]).release()
-            dead._journal.close()
-            text = dead._journal.path.read_text().replace(
-                f'"pid":{os.getpid()},"start_ticks"', '"pid":1,"start_ticks"'
-            )
-            dead._journal.path.write_text(text)
-            assert recover() == []
-            assert bystander.poll() is None
-            assert site.journals() == []
-    finally:
-        bystander.kill()
-        bystander.wait()
-
-
-def test_after_a_reboot_process_numbers_mean_nothing(site: Site) -> None:
-    """The boot differs: the recorded process, though it fits, is somebody else's now."""
-    bystander = subprocess.Popen(["sleep", "1000"])
-    try:
-        dead = Resources("before the reboot")
-        dead.process(bystander.pid, ["sleep"])
-        folder = dead.make_directory(site.folder / dead.name)
-        dead._journal.close()
-        path = dead._journal.path
-        path.write_text(path.read_text().replace(journals.boot_id(), "another-boot"))
-        told = recover()
-        assert bystander.poll() is None
-        assert not folder.path.exists(), "folders outlive a reboot and are removed"
-        assert told == [f"removed {folder.path} (left by before the reboot)"]
-        assert site.journals() == []
-    finally:
-        bystander.kill()
-        bystander.wait()
-
-
-def test_a_child_that_still_holds_the_lock_is_waited_for(
+def test_a_lock_that_is_held_a_moment_longer_is_waited_for(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between fork and exec: the child has the lock a little longer than its runner."""
-    monkeypatch.setattr(journals, "INHERITED_LOCK_LIMIT_S", PATIENCE_S)
+    """By a child between fork and exec, or by another start that cleans up."""
     dead = Resources("dead")
     folder = dead.make_directory(site.folder / dead.name)
-    path = dead._journal.path
-    path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":1'))
-    read_end, write_end = os.pipe()
-    holder = subprocess.Popen(
-        ["sh", "-c", "read line <&$0", str(read_end)],
-        pass_fds=[dead._journal._descriptor, read_end],
-    )
-    dead._journal.close()
-    told: list[str] = []
-    recovery = threading.Thread(target=lambda: told.extend(recover()))
-    recovery.start()
-    assert folder.path.is_dir()
-    os.write(write_end, b"exec\n")
-    holder.wait()
-    recovery.join()
-    os.close(read_end)
-    os.close(write_end)
-    assert told == [f"removed {folder.path} (left by dead)"]
+    held = os.dup(dead._journal._descriptor)
+    abandoned(dead)
+    naps = []
+
+    def sleep(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3:
+            os.close(held)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "sleep", sleep)
+        assert recover() == [f"removed {folder.path} (left by dead)"]
+    assert len(naps) == 3
     assert site.journals() == []
 
 
-def test_a_lock_that_stays_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "INHERITED_LOCK_LIMIT_S", 0.05)
+def test_a_lock_that_stays_is_told(site: Site) -> None:
     dead = Resources("dead")
-    path = dead._journal.path
-    path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":1'))
+    held = os.dup(dead._journal._descriptor)
+    path = abandoned(dead)
     assert any("locked though its runner is dead" in line for line in recover())
     assert site.journals() == [path]
-    dead._journal.close()
+    os.close(held)
     recover()
+    assert site.journals() == []
+
+
+def test_something_mounted_below_protects_a_folder(
+    site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bind mount looks like a folder of ours; its files are not."""
+    base = resources.make_directory(site.folder / resources.name)
+    point = base.path / "bound"
+    point.mkdir()
+    below = replace(mount_by_name(point), mount_point=point)
+    with monkeypatch.context() as patch:
+        patch.setattr(trees, "mounts_below", lambda path: [below] if path == base.path else [])
+        with pytest.raises(RunFailed, match="still mounted"):
+            base.undo()
+    assert point.is_dir()
+    base.undo()
+    assert not base.path.exists()
+
+
+def test_a_folder_on_a_disk_that_is_not_mounted_now_is_kept_in_the_journal(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = Resources("dead")
+    folder = dead.make_directory(site.folder / dead.name).path
+    path = abandoned(dead)
+    elsewhere = folder.rename(folder.with_name("on the disk"))
+    other = replace(mount_by_name(folder), mount_point=Path("/another"))
+    with monkeypatch.context() as patch:
+        patch.setattr(undo, "mount_by_name", lambda _path: other)
+        assert any("is not mounted now" in line for line in recover())
+    assert site.journals() == [path]
+    elsewhere.rename(folder)
+    assert recover() == [f"removed {folder} (left by dead)"]
+    assert not folder.exists()
     assert site.journals() == []
 
 
@@ -424,21 +451,7 @@ def test_undoing_is_newest_first_and_goes_on_after_a_failure(
     site.journals()[0].unlink()
 
 
-def test_two_recoveries_at_once_share_the_work(site: Site) -> None:
-    victims = [site.start() for _ in range(2)]
-    while len(site.journals()) < 2:
-        assert all(victim.poll() is None for victim in victims)
-    for victim in victims:
-        victim.kill()
-        victim.wait()
-    saviours = [site.start("--recover") for _ in range(3)]
-    assert [saviour.wait() for saviour in saviours] == [0, 0, 0]
-    for process in victims + saviours:
-        assert process.stdout is not None
-        process.stdout.close()
-    recovered_clean(site)
-
-
+@pytest.mark.system
 @needs.mount
 def test_a_busy_mount_goes_all_the_same(
     site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
@@ -464,52 +477,6 @@ def test_a_busy_mount_goes_all_the_same(
         bystander.wait()
 
 
-@needs.mount
-def test_something_mounted_below_protects_a_folder(site: Site, resources: Resources) -> None:
-    """A bind mount looks like a folder of ours; its files are not."""
-    base = resources.make_directory(site.folder / resources.name)
-    point = base.path / "bound"
-    point.mkdir()
-    subprocess.run(["mount", "--bind", site.folder / "precious", point], check=True)
-    try:
-        with pytest.raises(RunFailed, match="still mounted"):
-            base.undo()
-        assert (site.folder / "precious" / "file").exists()
-    finally:
-        subprocess.run(["umount", point], check=True)
-    base.undo()
-    assert not base.path.exists()
-
-
-@needs.loop
-@needs.mount
-@needs.program("mkfs.ext4")
-def test_a_folder_on_a_disk_that_is_not_mounted_now_is_kept_in_the_journal(site: Site) -> None:
-    point = site.folder / "disk"
-    point.mkdir()
-    image = site.folder / "image"
-    with image.open("wb") as file:
-        file.truncate(4 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
-    subprocess.run(["mount", "-o", "loop", image, point], check=True)
-    try:
-        dead = Resources("dead")
-        folder = dead.make_directory(point / dead.name).path
-        dead._journal.close()
-        path = dead._journal.path
-        path.write_text(path.read_text().replace(f'"pid":{os.getpid()}', '"pid":1'))
-        subprocess.run(["umount", point], check=True)
-        assert any("is not mounted now" in line for line in recover())
-        assert site.journals() == [path]
-        subprocess.run(["mount", "-o", "loop", image, point], check=True)
-        assert folder.is_dir()
-        assert recover() == [f"removed {folder} (left by dead)"]
-        assert not folder.exists()
-        assert site.journals() == []
-    finally:
-        subprocess.run(["umount", point], check=False, capture_output=True)
-
-
 def test_closing_again_after_an_interrupt(
     site: Site, resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -527,25 +494,51 @@ def test_closing_again_after_an_interrupt(
     assert site.journals() == []
 
 
+@pytest.mark.system
+def test_everything_that_a_killed_runner_leaves_is_undone(site: Site) -> None:
+    """One of each kind that this user may make; without cleaning up, the search finds it."""
+    like_ours = site.folder / "other-0123456789abcdef"
+    like_ours.mkdir()
+    environment = {"PATH": os.environ["PATH"], TOKEN_VARIABLE: "0123456789abcdef"}
+    with subprocess.Popen(["sleep", "1000"], env=environment) as foreign:
+        try:
+            victim = site.start()
+            killed_with(victim, lambda: all_is_there(site))
+            assert victim.stdout is not None
+            victim.stdout.close()
+            assert any("nfslab-" in line for line in site.left())
+            recovered_clean(site)
+            assert like_ours.is_dir()
+            assert foreign.poll() is None
+        finally:
+            foreign.kill()
+
+
+def all_is_there(site: Site) -> bool:
+    wanted = {"directory", "process"} | ({"loop", "mount"} if LOOPS else set())
+    kinds = {entry.kind for path in site.journals() for entry in opened(path)}
+    return kinds >= wanted and any(line.endswith(" sleep") for line in site.left())
+
+
+@pytest.mark.system
 @needs.setpriv
 def test_programs_die_with_their_runner_before_any_recovery(site: Site) -> None:
     """The kernel ends what the runner's main thread started."""
     victim = site.start()
-    leaders: list[journals.OpenEntry] = []
-    while not leaders:
+
+    def leaders() -> list[Identity]:
         assert victim.poll() is None
-        for path in site.journals():
-            leaders = [e for e in opened(path) if "sleep 1000" in e.what.get("command", "")]
-            leaders = [e for e in leaders if is_itself(e.what.get("pid", 0))]
+        entries = [entry for path in site.journals() for entry in opened(path)]
+        found = [undo.process_root(e.what) for e in entries if "1000" in e.what.get("command", "")]
+        return [one for one in found if one is not None and is_itself(one.pid)]
+
+    started = until(leaders)
     victim.kill()
     victim.wait()
     assert victim.stdout is not None
     victim.stdout.close()
-    for entry in leaders:
-        root = undo.process_root(entry.what)
-        assert root is not None
-        while identity_of(root.pid) == root:
-            os.sched_yield()
+    for one in started:
+        until(lambda one=one: identity_of(one.pid) != one)  # type: ignore[misc]
     recovered_clean(site)
 
 
@@ -559,8 +552,5 @@ def is_itself(pid: int) -> bool:
 
 
 def opened(path: Path) -> list[journals.OpenEntry]:
-    try:
-        content = journals.parse(path.read_bytes())
-    except FileNotFoundError:
-        return []
+    content = journals.content_of(path)
     return content.open if content is not None else []

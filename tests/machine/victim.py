@@ -1,25 +1,19 @@
 """A runner made to be killed: it makes and undoes one of everything, over and over.
 
-    python -m tests.machine.victim FOLDER [--kill-at N --how before|torn|after] [--once]
-
-With `--kill-at` it kills itself (SIGKILL) at the N-th line that it writes to a journal:
-before the line, in the middle of it, or after it, which is before whatever follows it.
+python -m tests.machine.victim FOLDER
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.cgroup import memory_cgroup, memory_cgroup_available
-from nfslab.machine.journal import Journal
-from nfslab.machine.resources import Resources, recover
+from nfslab.machine.resources import Resources
 from nfslab.machine.users import unprivileged_user
 
 LOOP_FILE_BYTES = 4 << 20
@@ -33,30 +27,6 @@ FAMILY = "sleep 1000 & (setsid sleep 1000) & while :; do sleep 1000; done"
 """A program with a child, and a grandchild in a session of its own."""
 HIDING = "(setsid env -u NFSLAB_RUN sleep 1000) & while :; do sleep 1000; done"
 """A grandchild without our token: nothing but its control group tells that it is ours."""
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def kill_at(number: int, how: str) -> None:
-    """Arrange the death of this process at the `number`-th line of a journal."""
-    lines = 0
-    write = Journal._write
-
-    def write_or_die(self: Journal, line: bytes) -> None:
-        nonlocal lines
-        lines += 1
-        if lines != number:
-            write(self, line)
-            return
-        if how == "torn":
-            write(self, line[: len(line) // 2])
-        elif how == "after":
-            write(self, line)
-        die()
-
-    Journal._write = write_or_die  # type: ignore[method-assign]
 
 
 def make_everything(resources: Resources, folder: Path) -> None:
@@ -92,24 +62,10 @@ def make_everything(resources: Resources, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--kill-at", type=int, default=0)
-    parser.add_argument("--how", default="after")
-    parser.add_argument("--once", action="store_true")
-    parser.add_argument("--recover", action="store_true")
-    given = parser.parse_args()
-    if given.kill_at:
-        kill_at(given.kill_at, given.how)
     print("ready", flush=True)
-    if given.recover:
-        recover()
-        sys.exit(0)
     while True:
         with Resources("victim") as resources:
-            make_everything(resources, given.folder)
-        if given.once:
-            sys.exit(0)
+            make_everything(resources, Path(sys.argv[1]))
 
 
 if __name__ == "__main__":
