@@ -10,12 +10,14 @@ from nfslab import clock
 from nfslab.cluster.base import Member
 from nfslab.evidence.registry import COLLECTORS
 from nfslab.experiment import provenance, stop
+from nfslab.machine import load, processes
 from nfslab.targets.registry import TARGETS
 from nfslab.workloads.registry import WORKLOADS
 
 from tests.experiment import fakes
 from tests.experiment.agents_in_memory import HostsInMemory, install
 from tests.experiment.one_at_a_time import OneAtATime
+from tests.lanes import lane_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +56,9 @@ values = [1, 2, 4]
 
 
 @pytest.fixture(autouse=True)
-def _fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _fakes(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[None]:
     """The fakes are registered during a test and forgotten after it."""
     registries = (COLLECTORS, TARGETS, WORKLOADS)
     before = [dict(registry) for registry in registries]
@@ -65,6 +69,10 @@ def _fakes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     # The real one watches the machine for a while before each run.
     monkeypatch.setattr(provenance, "provenance", lambda *_asked: {"planted": True})
     monkeypatch.setattr(provenance, "_told_commit", ("0" * 40, ""))
+    if lane_of(request.node) == "unit":
+        # It has no processes, and what others run here is nothing to it.
+        monkeypatch.setattr(processes, "all_statuses", list)
+        monkeypatch.setattr(load, "all_statuses", list)
     monkeypatch.setattr(Member, "patience", fakes.PATIENT)
     yield
     for registry, content in zip(registries, before, strict=True):

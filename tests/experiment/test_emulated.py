@@ -20,7 +20,7 @@ def test_every_run_is_stamped_or_none(
     here: bool, experiment_file: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(execution, "is_emulated", lambda: here)
-    file = experiment_file()
+    file = experiment_file(("values = [1, 2, 4]", "values = [2]"))
     run(file)
     outcomes = Outcomes(only_folder(file))
     assert outcomes.counted

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.experiment.fakes import EVENTS, FormulaWorkload
-from tests.experiment.session_support import left_behind, only_folder, records, run
+from tests.experiment.session_support import left_behind, left_running, only_folder, records, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +147,7 @@ def test_a_target_in_two_roles_comes_up_once(experiment_file: Write) -> None:
 def test_what_fails_is_taken_down_and_sealed_with_its_reason(
     experiment_file: Write, tmp_path: Path, fail: str, phase: str, reason: str, steps: list[str]
 ) -> None:
-    record = single(experiment_file, workload(f'fail = "{fail}"\nchild = true'))
+    record = single(experiment_file, workload(f'fail = "{fail}"'))
     assert record.status == "failed"
     assert record.reason.startswith(reason)
     assert record.failure_phase == phase
@@ -186,7 +186,7 @@ def test_a_teardown_that_fails_hides_neither_error_nor_steps(
 def test_a_good_run_whose_teardown_fails_stays_good_with_a_warning(
     experiment_file: Write, tmp_path: Path
 ) -> None:
-    record = single(experiment_file, workload('fail = "finish"\nchild = true'))
+    record = single(experiment_file, workload('fail = "finish"'))
     assert record.status == "ok"
     (check,) = [c for c in record.checks if c.name == "teardown"]
     assert check.verdict == "warning"
@@ -254,15 +254,20 @@ def test_a_time_limit_fails_the_run_and_the_experiment_goes_on(
     assert outcomes["hang"].failure_phase == "measure"
 
 
-def test_a_run_that_does_not_look_at_the_time_is_ended_too(experiment_file: Write) -> None:
+@pytest.mark.system
+def test_a_run_that_does_not_look_at_the_time_is_ended_too(
+    experiment_file: Write, tmp_path: Path
+) -> None:
     record = single(
         experiment_file,
-        workload('fail = "block"'),
+        workload('fail = "block"\nchild = true'),
         ("drop_page_cache = false", "drop_page_cache = false\nrun_s = 0.2"),
     )
     assert record.status == "failed"
     assert "limits.run_s" in record.reason
     assert record.duration_ns < 3600e9, "it sleeps for an hour"
+    assert left_running(tmp_path / "state") == [], "its child, too"
+    assert left_behind(tmp_path) == []
 
 
 def collector(text: str) -> tuple[str, str]:

@@ -73,6 +73,7 @@ def host(
     return HostPart(name, Share(0, 2, 1), folder / name, record, 0)
 
 
+@pytest.mark.system
 def test_what_is_planted_is_what_a_machine_says_of_itself() -> None:
     told = provenance(programs=["python3"])
     assert told["kernel"].keys() >= {"release", "command_line", "sysctls", "uptime_s"}

@@ -8,24 +8,18 @@ from pathlib import Path
 
 import pytest
 from nfslab.experiment import probes as probing
-from nfslab.experiment.probes import Probe, package_folder, probes
+from nfslab.experiment.probes import package_folder, probes
 
 
-@pytest.fixture
-def found(state: Path) -> dict[str, Probe]:
-    return {probe.name: probe for probe in probes()}
-
-
-def test_every_group_answers_and_what_is_missing_has_a_remedy(found: dict[str, Probe]) -> None:
+@pytest.mark.system
+def test_every_group_answers_and_agrees_with_the_machine(state: Path) -> None:
+    found = {probe.name: probe for probe in probes()}
     assert {probe.group for probe in found.values()} == set(probing.GROUPS)
     for probe in found.values():
         assert probe.found, probe.name
         if not probe.ok:
             assert probe.fix, probe.name
             assert probe.purpose, probe.name
-
-
-def test_answers_agree_with_the_machine(found: dict[str, Probe]) -> None:
     assert found["Rust core"].ok
     assert found["Python"].ok
     assert found["fio"].ok == (shutil.which("fio") is not None)
@@ -57,6 +51,7 @@ def test_a_probe_that_fails_says_so(state: Path, monkeypatch: pytest.MonkeyPatch
     assert "no such thing" in first.found
 
 
+@pytest.mark.system
 def test_a_build_without_compilers_says_what_it_lacks(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +72,7 @@ def test_a_build_without_compilers_says_what_it_lacks(
 
     monkeypatch.setattr(_core, "syscalls_grants", lambda: refused)
     monkeypatch.setattr(_core, "shim_path", no_shim)
+    monkeypatch.setattr(probing, "GROUPS", {"tracing": probing.GROUPS["tracing"]})
     found = {probe.name: probe for probe in probes()}
     ebpf, shim = found["eBPF"], found["preload shim"]
     assert not ebpf.ok

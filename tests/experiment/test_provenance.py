@@ -9,12 +9,13 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from time import process_time_ns
 from typing import Any
 
 import pytest
+from nfslab import clock
 from nfslab.experiment import provenance
 from nfslab.experiment.provenance import provenance as of_this_machine
 from nfslab.machine import inventory, load
@@ -25,6 +26,7 @@ from nfslab.machine.processes import status_of
 from nfslab.machine.readings import ABSENCES_MAX, TEXT_LIMIT_BYTES, Reader, selected
 
 from tests.machine import needs
+from tests.waiting import until
 
 SIZE_LIMIT_BYTES = 256 << 10
 PLANTED_CPU_NS = 50_000_000
@@ -35,6 +37,7 @@ def taken() -> dict[str, object]:
     return of_this_machine([Path("/var/tmp")], [sys.executable])
 
 
+@pytest.mark.system
 def test_it_agrees_with_other_sources(taken: dict[str, dict[str, object]]) -> None:
     assert taken["kernel"]["release"] == platform.release()
     assert taken["cpu"]["logical"] == os.cpu_count()
@@ -60,6 +63,7 @@ def lsblk() -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in printed["blockdevices"]}
 
 
+@pytest.mark.system
 @needs.program("lsblk")
 def test_disks_agree_with_lsblk() -> None:
     # Other tests make loop devices and arrays meanwhile, under names that are used again.
@@ -73,6 +77,7 @@ def test_disks_agree_with_lsblk() -> None:
             assert bool(facts["rotational"]) == listed[name]["rota"]
 
 
+@pytest.mark.system
 @needs.program("git")
 def test_the_commit_is_gits(taken: dict[str, dict[str, str]]) -> None:
     root = Path(__file__).resolve().parents[2]
@@ -87,6 +92,7 @@ def test_the_commit_is_gits(taken: dict[str, dict[str, str]]) -> None:
     assert log.returncode == 0
 
 
+@pytest.mark.system
 def test_it_is_plain_json_and_bounded(taken: dict[str, object]) -> None:
     text = json.dumps(taken, allow_nan=False)
     assert len(text) < SIZE_LIMIT_BYTES
@@ -94,6 +100,7 @@ def test_it_is_plain_json_and_bounded(taken: dict[str, object]) -> None:
     assert json.loads(json.dumps(provenance.fingerprint())) == provenance.fingerprint()
 
 
+@pytest.mark.system
 def test_after_the_first_time_no_program_is_started(
     taken: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +115,7 @@ def test_after_the_first_time_no_program_is_started(
     assert again["software"] == taken["software"]
 
 
+@pytest.mark.system
 def test_nothing_of_it_identifies_a_person_or_a_device(taken: dict[str, object]) -> None:
     text = json.dumps(taken)
     assert os.uname().nodename not in json.dumps(taken["network"])
@@ -125,6 +133,7 @@ def text_of(file: Path) -> str:
         return ""
 
 
+@pytest.mark.system
 def test_on_a_machine_that_shows_nothing_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +150,7 @@ def test_on_a_machine_that_shows_nothing_it_says_so(
     json.dumps(found, allow_nan=False)
 
 
+@pytest.mark.system
 def test_a_section_that_breaks_does_not_break_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inventory, "cpu", lambda reader: 1 / 0)
     found = of_this_machine()
@@ -149,6 +159,7 @@ def test_a_section_that_breaks_does_not_break_the_rest(monkeypatch: pytest.Monke
     assert found["memory"]
 
 
+@pytest.mark.system
 def test_the_testbeds_description_is_kept_verbatim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +171,7 @@ def test_the_testbeds_description_is_kept_verbatim(
     assert str(tmp_path / "missing.toml") in of_this_machine()["absent"]
 
 
+@pytest.mark.system
 def test_a_program_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hanging = tmp_path / "hanging"
     hanging.write_text("#!/bin/sh\nexec sleep 1000\n")
@@ -187,6 +199,7 @@ def burner() -> Iterator[int]:
         process.kill()
 
 
+@pytest.mark.system
 def test_who_was_busy_before_is_named(burner: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said that a child used, against its own CPU clock: read outside of the window it is
     the most, and read inside the least."""
@@ -195,8 +208,7 @@ def test_who_was_busy_before_is_named(burner: int, monkeypatch: pytest.MonkeyPat
     before_ns = _used_ns(burner)
     window = LoadWindow()
     begun_ns = _used_ns(burner)
-    while (ended_ns := _used_ns(burner)) < begun_ns + PLANTED_CPU_NS:
-        time.sleep(0)  # it shares its processor with who knows whom
+    ended_ns = until(lambda: _used_ns(burner) * (_used_ns(burner) >= begun_ns + PLANTED_CPU_NS))
     found = window.finish(Reader())
     after_ns = _used_ns(burner)
     said_ns = load_of(found, burner) * found["window_ns"]
@@ -212,6 +224,7 @@ def load_of(found: dict[str, Any], pid: int) -> float:
     return float(cpus)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("whose", ["ours", "a stranger's"])
 def test_what_others_use_is_told_from_what_is_ours(
     whose: str, burner: int, monkeypatch: pytest.MonkeyPatch
@@ -225,11 +238,10 @@ def test_what_others_use_is_told_from_what_is_ours(
     before_ns = _used_ns(burner)
     window = OthersWindow()
     begun_ns = _used_ns(burner)
-    while (ended_ns := _used_ns(burner)) < begun_ns + PLANTED_CPU_NS:
-        time.sleep(0)
-    asked_ns = time.monotonic_ns() - window.begin_ns
+    ended_ns = until(lambda: _used_ns(burner) * (_used_ns(burner) >= begun_ns + PLANTED_CPU_NS))
+    asked_ns = clock.monotonic_ns() - window.begin_ns
     share = window.finish("no such token")
-    longest_ns, after_ns = time.monotonic_ns() - window.begin_ns, _used_ns(burner)
+    longest_ns, after_ns = clock.monotonic_ns() - window.begin_ns, _used_ns(burner)
     if whose == "ours":
         assert share == 0.0
         return
@@ -238,6 +250,7 @@ def test_what_others_use_is_told_from_what_is_ours(
     assert share * processors <= (after_ns - before_ns) / asked_ns
 
 
+@pytest.mark.system
 def test_the_servers_of_this_machine_are_here() -> None:
     assert is_here("127.0.0.1")
     assert is_here(platform.node())
@@ -245,6 +258,7 @@ def test_the_servers_of_this_machine_are_here() -> None:
     assert is_here("no-such-name.invalid"), "nobody knows"
 
 
+@pytest.mark.system
 def test_the_busiest_are_named_and_no_more(burner: int) -> None:
     used = {os.getpid(): 0.25, burner: 0.9, 1: load.SHARE_SHOWN / 2, 0: 0.5}
     named = [(entry["pid"], entry["cpus"]) for entry in load._named(used)]
@@ -252,11 +266,12 @@ def test_the_busiest_are_named_and_no_more(burner: int) -> None:
     assert named == [(burner, 0.9), (os.getpid(), 0.25)]
 
 
+@pytest.mark.system
 def test_cpu_clocks_agree_with_stat() -> None:
     """The encoded clock number is this process's own CPU clock."""
-    before = time.process_time_ns()
+    before = process_time_ns()
     found = load._clocks()[os.getpid()]
-    after = time.process_time_ns()
+    after = process_time_ns()
     assert before <= found <= after
     status = status_of(os.getpid())
     assert status is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import uuid
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
     Write = Callable[..., Path]
 
+pytestmark = pytest.mark.system
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MARK = "another_experiment:warning"
 
@@ -60,7 +60,7 @@ def flags(file: Path) -> list[list[str]]:
 
 
 def test_it_waits_and_runs_when_the_first_has_ended(turn: Turn, experiment_file: Write) -> None:
-    file = experiment_file()
+    file = experiment_file(("repetitions = 3", "repetitions = 1"))
     with second(file) as process:
         assert str(os.getpid()) in read_until(process, "waiting"), "who it waits for"
         assert not (file.parent / "results").exists()
@@ -74,7 +74,7 @@ def test_it_waits_and_runs_when_the_first_has_ended(turn: Turn, experiment_file:
 
 
 def test_going_on_beside_marks_both(turn: Turn, experiment_file: Write) -> None:
-    file = experiment_file()
+    file = experiment_file(("repetitions = 3", "repetitions = 1"))
     with second(file, "--anyway") as process:
         process.communicate()
     assert process.returncode == 0
@@ -82,19 +82,3 @@ def test_going_on_beside_marks_both(turn: Turn, experiment_file: Write) -> None:
     assert found
     assert all(MARK in of_run for of_run in found)
     assert turn.beside(), "the first learns of it"
-
-
-def test_ctrl_c_while_it_waits(turn: Turn, experiment_file: Write) -> None:
-    file = experiment_file()
-    with second(file) as process:
-        read_until(process, "waiting")
-        process.send_signal(signal.SIGINT)
-        process.communicate()
-    assert process.returncode == 130
-    assert not (file.parent / "results").exists()
-
-
-def test_a_dry_run_asks_nobody(turn: Turn, experiment_file: Write) -> None:
-    with second(experiment_file(), "--dry-run") as process:
-        process.communicate()
-    assert process.returncode == 0

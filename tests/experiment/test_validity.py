@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +17,9 @@ from nfslab.results.records import CheckRecord, LoadShape, Metric
 from nfslab.workloads.base import Completions, Outcome
 
 from tests.experiment.fakes import FormulaWorkload
-from tests.experiment.session_support import PATIENCE_S, left_behind, only_folder, records, run
+from tests.experiment.session_support import left_behind, only_folder, records, run
 from tests.machine import needs
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,6 +175,7 @@ def limited(experiment_file: Callable[..., Path], child: str) -> Path:
     )
 
 
+@pytest.mark.system
 def test_the_memory_limit_holds_the_workloads_programs(
     experiment_file: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,10 +184,8 @@ def test_the_memory_limit_holds_the_workloads_programs(
     def measured(self: FormulaWorkload, context: Any) -> Outcome:
         # Its program may have had no processor so far, and be ended before it took anything.
         status = Path(f"/proc/{self.process.pid}/status")
-        deadline = time.monotonic() + PATIENCE_S
-        while int(re.findall(r"RssAnon:\s+(\d+) kB", status.read_text())[0]) <= 1024:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        rss = re.compile(r"RssAnon:\s+(\d+) kB")
+        until(lambda: int(rss.findall(status.read_text())[0]) > 1024)
         return measure(self, context)
 
     monkeypatch.setattr(FormulaWorkload, "measure", measured)
@@ -202,6 +201,7 @@ def test_the_memory_limit_holds_the_workloads_programs(
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.system
 def test_a_memory_limit_that_holds_nothing_fails_the_run(
     experiment_file: Callable[..., Path],
 ) -> None:
@@ -231,6 +231,7 @@ argv = ["python3", "-S", "-c", "held = bytearray(256 << 20)"]
 """
 
 
+@pytest.mark.system
 @needs.memory_limit
 def test_a_program_that_is_killed_for_the_limit_fails_the_run_with_the_limit_as_its_cause(
     tmp_path: Path,
