@@ -30,7 +30,8 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # No example has a time limit of its own: what else the machine does is not what is tested.
-    hypothesis.settings.register_profile("nfslab", deadline=None)
+    # Examples are the same each time: a test that fails says something of what was changed.
+    hypothesis.settings.register_profile("nfslab", deadline=None, derandomize=True, max_examples=40)
     hypothesis.settings.load_profile("nfslab")
     # Experiments of tests run side by side, and beside a person's.
     os.environ["NFSLAB_TURN"] = ""

@@ -103,7 +103,7 @@ def test_every_cause_is_planted_and_has_its_file() -> None:
 def test_the_planted_cause_comes_first_with_its_size(name: str) -> None:
     planted = PLANTED[name]
     rng = np.random.default_rng(20261124)
-    rounds, first, inside = 30, 0, 0
+    rounds, first, inside = 10, 0, 0
     for _ in range(rounds):
         made = calls_pair(
             USUAL, planted.calls, noise=NOISE, blocks=BLOCKS, rng=rng, others=planted.others
@@ -117,12 +117,11 @@ def test_the_planted_cause_comes_first_with_its_size(name: str) -> None:
     assert inside >= within_chance(0.95, rounds)
 
 
-@pytest.mark.parametrize("noise", [0.05, 0.3])
-def test_a_against_a_names_nothing(noise: float) -> None:
+def test_a_against_a_names_nothing() -> None:
     rng = np.random.default_rng(7)
-    rounds = 100
+    rounds = 40
     named = sum(
-        bool(findings_of(calls_pair(USUAL, USUAL, noise=noise, blocks=4, rng=rng)))
+        bool(findings_of(calls_pair(USUAL, USUAL, noise=0.1, blocks=4, rng=rng)))
         for _ in range(rounds)
     )
     assert named <= 0.05 * rounds

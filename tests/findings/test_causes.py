@@ -31,7 +31,7 @@ BLOCKS = 6
 def test_the_planted_cause_comes_first_with_its_size(cause: str) -> None:
     rng = np.random.default_rng(20261123)
     first = inside = 0
-    rounds = 40
+    rounds = 12
     for _ in range(rounds):
         new = USUAL | {PLANTED[cause]: USUAL[PLANTED[cause]] + LONGER_NS}
         found = findings_of(pair(USUAL, new, noise=NOISE, blocks=BLOCKS, rng=rng))
@@ -43,13 +43,12 @@ def test_the_planted_cause_comes_first_with_its_size(cause: str) -> None:
     assert inside >= within_chance(0.95, rounds)
 
 
-@pytest.mark.parametrize("noise", [0.05, pytest.param(0.3, marks=pytest.mark.long)])
-def test_a_against_a_names_nothing(noise: float) -> None:
+def test_a_against_a_names_nothing() -> None:
     """At most one in twenty; the whole's difference has to be shown first."""
     rng = np.random.default_rng(7)
-    rounds = 150
+    rounds = 40
     named = sum(
-        bool(findings_of(pair(USUAL, USUAL, noise=noise, blocks=4, rng=rng))) for _ in range(rounds)
+        bool(findings_of(pair(USUAL, USUAL, noise=0.05, blocks=4, rng=rng))) for _ in range(rounds)
     )
     assert named <= 0.05 * rounds
 

@@ -38,7 +38,7 @@ def found(rng: np.random.Generator) -> Finding:
 )
 def test_what_is_true_is_decided(after: dict[str, float], outcome: str) -> None:
     rng = np.random.default_rng(20261123)
-    rounds = 40
+    rounds = 10
     decided = [
         Prediction.of(found(rng)).decide(pair(SLOW, after, noise=0.05, blocks=5, rng=rng))
         for _ in range(rounds)
@@ -66,7 +66,12 @@ def test_a_prediction_is_read_back_from_its_file() -> None:
 def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The log apart is slower, and all that is slower is in the log."""
     monkeypatch.chdir(tmp_path)
-    recipe = Recipe(placements={"together": 1.0, "log apart": 0.4}, clients=(1, 10), repetitions=6)
+    recipe = Recipe(
+        placements={"together": 1.0, "log apart": 0.4},
+        clients=(1, 10),
+        repetitions=4,
+        samples=False,
+    )
     return write_pgbench(tmp_path / "made", recipe).path
 
 

@@ -94,7 +94,7 @@ HEAVY = {
 def test_heavier_tails_are_called_dead_no_more_often_than_the_page_says(
     kind: str, rate: float, operations: int
 ) -> None:
-    rng, runs = np.random.default_rng(operations), 1000
+    rng, runs = np.random.default_rng(operations), 300
     called = 0
     for _ in range(runs):
         at = np.cumsum(HEAVY[kind](rng, operations))
@@ -117,7 +117,7 @@ def test_stops_are_found_as_often_as_the_page_says(
     operations: int, share: float, least: float, most: float
 ) -> None:
     """Completions at random; the stop begins at any instant."""
-    rng, runs = np.random.default_rng(7), 400
+    rng, runs = np.random.default_rng(7), 200
     found = 0
     for _ in range(runs):
         at = np.sort(rng.uniform(0, 1 - share, operations))
@@ -150,15 +150,15 @@ def test_few_counts_tell_nothing() -> None:
     assert dead_bins([], WIDTH) is None
 
 
-@pytest.mark.parametrize("mean", [1, 5, 200])
-@pytest.mark.parametrize("bins", [20, 100, 600])
+@pytest.mark.parametrize("mean", [1, 200])
+@pytest.mark.parametrize("bins", [20, 600])
 def test_counts_at_random_and_in_clusters_are_not_dead(mean: float, bins: int) -> None:
     rng = np.random.default_rng(bins)
-    swing = stats.norm.rvs(size=(1000, bins), random_state=rng)
+    swing = stats.norm.rvs(size=(200, bins), random_state=rng)
     for at in range(1, bins):  # slow swings of the rate: AR(1) of 0.9
         swing[:, at] = 0.9 * swing[:, at - 1] + np.sqrt(1 - 0.81) * swing[:, at]
-    rates = (np.ones((1000, bins)), rng.gamma(2, 0.5, (1000, bins)), np.exp(0.7 * swing - 0.245))
+    rates = (np.ones((200, bins)), rng.gamma(2, 0.5, (200, bins)), np.exp(0.7 * swing - 0.245))
     for rate in rates:
         found = [dead_bins(rng.poisson(mean * one), WIDTH) for one in rate]
         told = sum(one is not None for one in found)
-        assert sum(bool(one) for one in found) <= max(5, 0.005 * told)
+        assert sum(bool(one) for one in found) <= max(3, 0.005 * told)

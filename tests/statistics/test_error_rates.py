@@ -14,7 +14,7 @@ from scipy import stats
 
 from tests.statistics.simulations import comparison_rates, draw, family_rate
 
-EXPERIMENTS = 5_000
+EXPERIMENTS = 2_000
 
 
 def limits(rate: float, experiments: int = EXPERIMENTS) -> tuple[float, float]:
@@ -22,7 +22,7 @@ def limits(rate: float, experiments: int = EXPERIMENTS) -> tuple[float, float]:
     return float(low), float(high)
 
 
-@pytest.mark.parametrize("n", [3, 5, 10, 20])
+@pytest.mark.parametrize("n", [3, 20])
 @pytest.mark.parametrize("drift", [0.0, 0.2])
 @pytest.mark.parametrize("kind", ["normal, 5 %", "lognormal, 20 %"])
 def test_a_against_a_is_declared_different_at_the_stated_rate(
@@ -34,14 +34,14 @@ def test_a_against_a_is_declared_different_at_the_stated_rate(
     assert declared + covered == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("n", [3, 5, 10, 20])
+@pytest.mark.parametrize("n", [3, 10])
 @pytest.mark.parametrize("kind", ["heavy tails (t3)", "1 in 10 slow", "1 + exponential"])
 def test_a_against_a_never_exceeds_the_stated_rate(kind: str, n: int) -> None:
     declared, _ = comparison_rates(kind, n, experiments=EXPERIMENTS, drift=0.2)
     assert 0.005 < declared <= limits(ALPHA)[1]
 
 
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("n", [3, 10])
 def test_unpaired_a_against_a(n: int) -> None:
     """Welch is a little conservative for three against three (3.5 %), never above 5 %."""
     declared, covered = comparison_rates(
@@ -53,7 +53,7 @@ def test_unpaired_a_against_a(n: int) -> None:
 
 @pytest.mark.parametrize(
     ("correlation", "n", "rate"),
-    [(0.0, 5, 0.04), (0.5, 3, 0.11), (0.5, 10, 0.24), (0.9, 3, 0.19), (0.9, 10, 0.58)],
+    [(0.0, 5, 0.04), (0.5, 10, 0.24), (0.9, 3, 0.19)],
 )
 def test_unpaired_a_against_a_of_runs_that_resemble_their_neighbours(
     correlation: float, n: int, rate: float
@@ -71,8 +71,8 @@ def test_unpaired_a_against_a_of_runs_that_resemble_their_neighbours(
     assert limits(rate - 0.005)[0] <= declared <= limits(rate + 0.005)[1]
 
 
-@pytest.mark.parametrize("ratio", [0.5, 0.9, 1.1, 3.0])
-@pytest.mark.parametrize("kind", ["normal, 5 %", "lognormal, 20 %", "heavy tails (t3)"])
+@pytest.mark.parametrize("ratio", [0.5, 1.1])
+@pytest.mark.parametrize("kind", ["normal, 5 %", "heavy tails (t3)"])
 def test_interval_holds_the_planted_ratio(kind: str, ratio: float) -> None:
     for n in (3, 10):
         _, covered = comparison_rates(kind, n, experiments=EXPERIMENTS, ratio=ratio, drift=0.2)
@@ -86,7 +86,7 @@ def test_planted_difference_is_found_despite_drift() -> None:
     assert comparison_rates("normal, 5 %", 10, paired=False, **options)[0] < 0.1
 
 
-@pytest.mark.parametrize("n", [3, 5, 10])
+@pytest.mark.parametrize("n", [3, 10])
 def test_smallest_detectable_difference_is_detected_four_times_in_five(n: int) -> None:
     """Plant what power analysis says for the known spread; count how often it is shown."""
     sigma = 0.05
@@ -114,24 +114,23 @@ def test_smallest_detectable_difference_is_detected_four_times_in_five(n: int) -
     np.testing.assert_allclose(reported, delta, rtol=2e-3)
 
 
-@pytest.mark.parametrize(("members", "different"), [(10, 0), (10, 5)])
-def test_a_family_with_any_false_difference_is_rare(members: int, different: int) -> None:
-    families = 400
-    rate = family_rate(members, different, 5, families=families)
+def test_a_family_with_any_false_difference_is_rare() -> None:
+    families = 200
+    rate = family_rate(10, 5, 5, families=families)
     assert rate <= limits(ALPHA, families)[1]
 
 
 def test_uncorrected_family_would_err_often() -> None:
     """The correction is needed: ten comparisons alone, 40 % of the families (1 - 0.95^10)."""
-    base, new, _, blocks = draw("normal, 5 %", 5_000, 5, 0.0, 7)
-    groups = np.repeat(np.arange(5_000), 5)
+    base, new, _, blocks = draw("normal, 5 %", 2_000, 5, 0.0, 7)
+    groups = np.repeat(np.arange(2_000), 5)
     found = compare_many(
         Observations.of(base, groups=groups, blocks=blocks),
         Observations.of(new, groups=groups, blocks=blocks),
-        n_groups=5_000,
+        n_groups=2_000,
         better="higher",
         correct=False,
     )
-    shown = np.array([c.shown for c in found]).reshape(500, 10).any(axis=1).mean()
-    low, high = limits(1 - 0.95**10, 500)
+    shown = np.array([c.shown for c in found]).reshape(200, 10).any(axis=1).mean()
+    low, high = limits(1 - 0.95**10, 200)
     assert low <= shown <= high

@@ -51,7 +51,7 @@ def test_pairs_by_steins_formula() -> None:
 
 
 def test_so_many_pairs_show_it_four_times_in_five() -> None:
-    found = proposals(10, pairs=4, spread=0.2, experiments=400)
-    assert found.asked > 300
+    found = proposals(10, pairs=4, spread=0.2, experiments=200)
+    assert found.asked > 150
     # 0.87 of 20,000; three standard errors of so few.
-    assert found.shown / found.asked == pytest.approx(0.87, abs=0.06)
+    assert found.shown / found.asked == pytest.approx(0.87, abs=0.08)

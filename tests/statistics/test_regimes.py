@@ -41,10 +41,10 @@ def test_the_statistic_is_that_of_matteson_and_james() -> None:
         assert q == pytest.approx(m * n / (m + n) * energy)
 
 
-@pytest.mark.parametrize(("n", "figures"), [(12, 1), (30, 5)])
+@pytest.mark.parametrize(("n", "figures"), [(12, 1), (20, 5)])
 def test_equal_experiments_have_a_change_called_at_1_percent(n: int, figures: int) -> None:
-    share, _ = called("lognormal", n, figures, series=150)
-    assert share <= limits(ALPHA, 150)[1]
+    share, _ = called("lognormal", n, figures, series=40)
+    assert share <= limits(ALPHA, 40)[1]
 
 
 def test_nothing_is_said_of_few_or_of_what_does_not_vary() -> None:

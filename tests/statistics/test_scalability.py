@@ -70,7 +70,7 @@ def test_scipy_finds_no_better_fit(seed: int) -> None:
     assert ours <= min(costs) * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_an_interval_ends_where_the_best_fit_no_longer_does(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rates = runs(law(LEVELS, 0.05, 0.001), 4, 0.05, rng)
@@ -102,16 +102,15 @@ def test_the_error_is_that_of_runs_within_blocks_and_levels() -> None:
     assert shifted.variance == pytest.approx(squares.variance)
 
 
-@pytest.mark.parametrize("noise", [0.02, 0.15])
-def test_intervals_hold_the_truth_and_the_law_is_not_refused(noise: float) -> None:
-    held, refused = coverage(TRUTHS[0], 4, noise, experiments=100)
-    assert min(held) >= limits(0.95, 100)[0]
-    assert refused <= limits(0.01, 100)[1]
+def test_intervals_hold_the_truth_and_the_law_is_not_refused() -> None:
+    held, refused = coverage(TRUTHS[0], 4, 0.02, experiments=40)
+    assert min(held) >= limits(0.95, 40)[0]
+    assert refused <= limits(0.01, 40)[1]
 
 
 @pytest.mark.parametrize("name", ["linear to 8, then half", "law, one level 30 % lower"])
 def test_other_curves_are_refused(name: str) -> None:
-    assert refusals(OTHERS[name], 4, 0.02, experiments=60) == 1
+    assert refusals(OTHERS[name], 4, 0.02, experiments=12) == 1
 
 
 @pytest.mark.parametrize(

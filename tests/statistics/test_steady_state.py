@@ -88,7 +88,7 @@ def test_periodic_dips_are_steady() -> None:
 def test_level_series_are_rarely_warned_about(
     samples: int, likeness: float, allowed: float
 ) -> None:
-    runs = 400
+    runs = 150
     series = rate_series(samples, likeness, 0.2, runs, seed=6)
     assert warned(series) <= stats.binom.ppf(1 - 1e-6, runs, allowed) / runs
 

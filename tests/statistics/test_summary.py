@@ -172,10 +172,10 @@ def test_outlier_among_equal_values() -> None:
     assert summarise([0.0, 5.0]).outliers == ()
 
 
-@pytest.mark.parametrize("n", [3, 4, 5, 8, 9, 10, 11, 15, 20, 30, 75, 200])
+@pytest.mark.parametrize("n", [3, 4, 5, 9, 11, 30, 200])
 def test_share_of_clean_samples_with_a_mark(n: int) -> None:
     rng = np.random.default_rng(n)
-    experiments = 10_000 if n < 50 else 2_000
+    experiments = 3_000 if n < 50 else 500
     values = rng.standard_normal(experiments * n)
     found = summarise_many(
         np.repeat(np.arange(experiments), n), values, n_groups=experiments, bootstrap_resamples=0
@@ -188,10 +188,10 @@ def test_share_of_clean_samples_with_a_mark(n: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["normal, 5 %", "lognormal, 50 %", "heavy tails (t3)"])
-@pytest.mark.parametrize("n", [3, 5, 6, 10, 20])
+@pytest.mark.parametrize("n", [3, 6, 20])
 def test_intervals_keep_their_coverage(kind: str, n: int) -> None:
     """The interval that is shown: 95 % or (heavy tails, n < 6) a little more."""
-    experiments = 4_000
+    experiments = 2_000
     found = summary_coverage(kind, n, experiments=experiments, bootstrap=False)
     assert found["interval"] >= stats.binom.ppf(1e-6, experiments, 0.948) / experiments
     assert found["interval"] <= stats.binom.ppf(1 - 1e-6, experiments, 0.965) / experiments
@@ -202,8 +202,8 @@ def test_intervals_keep_their_coverage(kind: str, n: int) -> None:
 
 def test_bootstrap_is_as_narrow_as_the_page_says() -> None:
     """n = 5: 83 % for the mean. Were it near 95 %, the page and the choice would be wrong."""
-    found = summary_coverage("normal, 5 %", 5, experiments=4_000)
-    assert 0.79 < found["bootstrap_mean"] < 0.87
+    found = summary_coverage("normal, 5 %", 5, experiments=1_000)
+    assert 0.78 < found["bootstrap_mean"] < 0.87
 
 
 @settings(deadline=None)

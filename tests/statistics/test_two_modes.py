@@ -76,9 +76,9 @@ def test_the_split_is_the_least_of_all() -> None:
         assert split(values)[0] == pytest.approx(least, rel=1e-9)
 
 
-@pytest.mark.parametrize("n", [5, 6, 7, 9, 10, 14, 30])
+@pytest.mark.parametrize("n", [5, 6, 10, 30])
 def test_one_mode_is_called_two_in_1_of_100(n: int) -> None:
-    rng, points = np.random.default_rng(n), 4000
+    rng, points = np.random.default_rng(n), 1500
     values = np.exp(0.3 * rng.standard_normal((points, n)))  # apart enough not to be left out
     called = sum(two_modes(row) is not None for row in values)
     low, high = stats.binom.ppf([1e-6, 1 - 1e-6], points, 0.01)
@@ -90,11 +90,11 @@ def test_one_mode_is_called_two_in_1_of_100(n: int) -> None:
 def test_two_modes_are_found_in_ten_runs() -> None:
     rng = np.random.default_rng(2)
     found = 0
-    for _ in range(300):
+    for _ in range(60):
         mode = np.arange(10) % 2 == 0
         values = np.where(mode, 1.0, 1.3) * np.exp(0.02 * rng.standard_normal(10))
         found += two_modes(values) == tuple((~mode).tolist())
-    assert found > 290
+    assert found > 56
 
 
 def test_what_is_not_worth_telling() -> None:

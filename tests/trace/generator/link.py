@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import struct
 from dataclasses import dataclass
@@ -10,6 +11,11 @@ TCP, UDP, FRAGMENT = 6, 17, 44
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 #: Link types of tcpdump.org's list.
 ETHERNET, NULL, LOOP, RAW, SLL, SLL2, IPV4, IPV6 = 1, 0, 108, 101, 113, 276, 228, 229
+
+
+@functools.cache
+def packed(host: str) -> bytes:
+    return ipaddress.ip_address(host).packed
 
 
 @dataclass(frozen=True, order=True)
@@ -21,7 +27,7 @@ class Endpoint:
 
     @property
     def packed(self) -> bytes:
-        return ipaddress.ip_address(self.host).packed
+        return packed(self.host)
 
     @property
     def is_v6(self) -> bool:

@@ -112,11 +112,13 @@ def write(node: Node, offset: int, count: int, stable: int = 0, status: int = 0)
     )  # fmt: skip
 
 
+PATTERN = bytes(range(64, 64 + 151))
+
+
 def payload(offset: int, count: int) -> bytes:
     """File content that never looks like RPC: no byte below 64."""
     start = offset % 151
-    pattern = bytes(64 + (start + index) % 151 for index in range(min(count, 151)))
-    return (pattern * (count // 151 + 1))[:count]
+    return (PATTERN * ((start + count) // 151 + 1))[start : start + count]
 
 
 def create(directory: Node, node: Node, exclusive: bool = False) -> Body:
