@@ -31,6 +31,7 @@ from nfslab.results.records import (
 )
 from nfslab.results.store import ExperimentFolder, PartialRun
 
+from tests.crash_states import Recorder, lay_down
 from tests.machine import needs
 
 IDENTITY = "0123456789abcdef" * 4
@@ -235,93 +236,6 @@ def test_a_second_runner_is_told_who_holds_it(folder: ExperimentFolder) -> None:
 
 
 @pytest.mark.system
-def test_the_lock_goes_with_a_killed_runner(folder: ExperimentFolder) -> None:
-    script = (
-        "import sys, time\n"
-        "from pathlib import Path\n"
-        "from nfslab.results.store import ExperimentFolder\n"
-        "with ExperimentFolder.open(Path(sys.argv[1])).lock():\n"
-        "    print('held', flush=True); sys.stdin.read()\n"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", script, str(folder.path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdin is not None
-    assert child.stdout.readline() == b"held\n"
-    with pytest.raises(ResultsError, match=f"process {child.pid}"):
-        folder.clean_partials()
-    child.kill()
-    child.wait()
-    child.stdout.close()
-    child.stdin.close()
-    with folder.lock():
-        pass
-
-
-def _killed_at(step: int, folder: ExperimentFolder, record: RunRecord) -> bool:
-    """Seal in a child that gets SIGKILL at its step-th durable call; False: it ended."""
-    child = os.fork()
-    if child == 0:
-        calls = 0
-
-        def counted(real: Any) -> Any:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                nonlocal calls
-                calls += 1
-                if calls == step:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*args, **kwargs)
-
-            return call
-
-        os.fsync = counted(os.fsync)
-        os.rename = counted(os.rename)
-        os.write = counted(os.write)
-        os.open = counted(os.open)
-        seal(folder, record)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    return os.WIFSIGNALED(status)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-@pytest.mark.system
-def test_killed_at_every_step_of_sealing(folder: ExperimentFolder) -> None:
-    seal(folder, run_record())
-    counts = []
-    for step in range(1, 1000):
-        record = run_record(block=step)
-        killed = _killed_at(step, folder, record)
-        again = ExperimentFolder.open(folder.path)
-        catalogue = again.catalogue()
-        assert catalogue.damaged == {}
-        names = [line.run_id for line in catalogue.lines]
-        counts.append(record.run_id in names)
-        if record.run_id in names:  # whole, or not there
-            assert again.run_record(record.run_id) == record
-            table = again.runs_path / record.run_id / "samples" / "transactions.parquet"
-            assert pq.read_table(table).num_rows == 3
-        else:
-            assert catalogue.partial == [record.run_id]
-            assert again.clean_partials() == [record.run_id]
-        if not killed:
-            break
-    assert not killed
-    assert counts[0] is False
-    assert counts[-1] is True
-    first = counts.index(True)
-    assert all(counts[first:]), "once the rename is done the run is there"
-    assert first > 8
-    with folder.lock():  # mends what the kills left in the catalogue
-        pass
-    catalogue = folder.catalogue()
-    assert (catalogue.missing_lines, catalogue.useless_lines) == (0, 0)
-    assert len(catalogue.lines) == 1 + sum(counts)
-
-
 def test_a_failing_fsync_leaves_no_run(
     folder: ExperimentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
