@@ -9,17 +9,15 @@ from time import clock_getres
 from typing import Any
 
 import pytest
-from nfslab._core import CoreError
 from nfslab.evidence.anatomy import innodb
 from nfslab.evidence.anatomy.parts import NOT_EXPLAINED, AnatomyFacts
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.collector import Evidence
-from nfslab.evidence.mariadb import calls, collector
+from nfslab.evidence.mariadb import calls
 from nfslab.evidence.mariadb.calls import CALL_SHIFT, FUTEX, NO_CALL, Wait, state_of, wait_of
 from nfslab.evidence.mariadb.collector import MariadbCollector, MariadbCollectorParameters
 from nfslab.evidence.mariadb.exact_times import TIMES_TABLE
 from nfslab.evidence.mariadb.kind import MariadbEvidence
-from nfslab.evidence.mariadb.looks import WAITS_TABLE
 from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome
@@ -228,37 +226,6 @@ def test_row_locks_are_those_that_innodb_counts(tmp_path: Path) -> None:
     assert blocked <= (status["Innodb_row_lock_time"] + waits * (1 + tick_ms)) * MS
     beside = seen.ns(kind="running") + seen.ns(kind="queued")
     assert blocked + beside >= (status["Innodb_row_lock_time"] - waits * tick_ms) * MS
-
-
-@pytest.mark.long
-def test_where_pauses_cannot_be_timed_threads_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(pid: int) -> None:
-        raise CoreError("no eBPF", "permission", "as planted", "", {})
-
-    monkeypatch.setattr(collector, "ExactTimes", refused)
-    seen = watched(tmp_path, clients=2, scale=2)
-    if missing := seen.evidence.summary.get("not_told"):
-        pytest.skip(missing)
-    made = seen.anatomy()
-    assert made.notes
-    assert "as planted" in made.notes[0]
-    sampled = {part.name for part in made.parts if part.source == "sampled"}
-    assert {"running", "log_sync"} & sampled
-    assert all(part.doubt_ns > 0 for part in made.parts if part.source == "sampled")
-    assert set(seen.evidence.tables) == {WAITS_TABLE}
-
-
-@pytest.mark.long
-def test_what_cannot_be_told_is_not_explained(tmp_path: Path) -> None:
-    """One thread may serve several clients: no time is any transaction's."""
-    pool = {"thread_handling": "pool-of-threads"}
-    seen = watched(tmp_path, clients=2, scale=2, mariadb=pool, duration=2)
-    made = seen.anatomy()
-    assert [part.name for part in made.parts] == [NOT_EXPLAINED]
-    assert "pool-of-threads" in made.notes[0]
-    assert made.wants == ("mariadb",)
 
 
 TIMES = {

@@ -26,17 +26,15 @@ def test_causes_are_the_planted_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)  # of computing alone
-def test_causes_are_the_planted_ones_at_length(tmp_path: Path) -> None:
-    """Each kind at three places with four seeds."""
-    matrix = judged(tmp_path, POINTS, range(1, 5))
-    assert matrix.captures >= 500
+def test_causes_are_the_planted_ones_at_each_place(tmp_path: Path) -> None:
+    matrix = judged(tmp_path, POINTS, range(1, 2))
+    assert matrix.captures == 3 * len(ALL)
     assert_true(matrix)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["idle", "idle_heavy", "idle_lognormal", "stalls_at_random"])
 def test_random_pauses_have_no_period(tmp_path: Path, name: str) -> None:
-    """At most one of a hundred captures of pauses at random has a period."""
-    matrix = judged(tmp_path, ("client",), range(100, 150), [name])
+    """Hardly a capture of pauses at random has a period."""
+    matrix = judged(tmp_path, ("client",), range(100, 110), [name])
     assert matrix.rows[name]["period"] == 0, matrix.wrong
