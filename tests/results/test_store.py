@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -235,7 +234,39 @@ def test_a_second_runner_is_told_who_holds_it(folder: ExperimentFolder) -> None:
         pass
 
 
-@pytest.mark.system
+def test_a_crash_within_sealing_leaves_the_run_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Every state that a kill or a loss of power may leave of it."""
+    base = tmp_path / "results"
+    base.mkdir()
+    folder = ExperimentFolder.create(base, experiment_record(), b"# as given\n")
+    first, second = run_record(), run_record(block=1)
+    seal(folder, first)
+    recorder = Recorder(base, lambda _crash, _left, _live: None)
+    with recorder.watched():
+        seal(folder, second)
+    sealed = 0
+    for state, crash in recorder.states.items():
+        lay_down(base, state)
+        again = ExperimentFolder.open(folder.path)
+        catalogue = again.catalogue("whole")
+        assert catalogue.damaged == {}, crash
+        names = [line.run_id for line in catalogue.lines]
+        assert again.run_record(first.run_id) == first
+        if second.run_id in names:
+            sealed += 1
+            assert again.run_record(second.run_id) == second
+            table = again.runs_path / second.run_id / "samples" / "transactions.parquet"
+            assert pq.read_table(table).num_rows == 3
+        else:
+            assert again.clean_partials() == catalogue.partial
+        with again.lock():  # mends what the crash left in the catalogue
+            pass
+        catalogue = again.catalogue()
+        assert (catalogue.missing_lines, catalogue.useless_lines, catalogue.partial) == (0, 0, [])
+        assert [line.run_id for line in catalogue.lines] == names
+    assert 0 < sealed < len(recorder.states)
+
+
 def test_a_failing_fsync_leaves_no_run(
     folder: ExperimentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
