@@ -1,7 +1,7 @@
-"""Stopping a real `nfslab run`: Ctrl-C, a second one, a workload that does not listen.
+"""Stopping in good order: Ctrl-C, a second one, a workload that does not listen.
 
-The runner is a process of its own. A test waits for what it needs to see (a run sealed, a
-phase reached) and not for a time to pass.
+The runner is this process, and signals come at a place that a test chooses; once it is a process of
+its own.
 """
 
 from __future__ import annotations
@@ -10,80 +10,51 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from nfslab.errors import Interrupted, RunFailed
-from nfslab.experiment.stop import Stop
+from nfslab.experiment.stop import GRACE_S, Stop
 
-from tests.experiment.fakes import give_passes
+from tests.experiment.fakes import EVENTS, FormulaWorkload, give_passes
 from tests.experiment.session_support import (
     left_behind,
-    left_running,
     only_folder,
+    processes_of_state,
     records,
+    run,
 )
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from nfslab.workloads.base import Outcome, RunContext
+
+    from tests.simulated_clock import SimulatedClock
 
     Write = Callable[..., Path]
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-DEADLINE_S = 240.0
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Start `nfslab ...` with the fakes registered; killed at the end if it still lives."""
-    started: list[subprocess.Popen[str]] = []
+def in_second_run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Lets something happen while the second run is measured, which then looks."""
 
-    def launch(*words: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, str(LAUNCHER), *words],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"NFSLAB_STATE": str(tmp_path / "state")},
-        )
-        started.append(process)
-        return process
+    def arrange(happens: Callable[[], None]) -> None:
+        measure = FormulaWorkload.measure
 
-    yield launch
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+        def measured(self: FormulaWorkload, context: RunContext) -> Outcome:
+            if EVENTS.count("prepare") == 2:
+                happens()
+                context.remaining_s()
+            return measure(self, context)
 
+        monkeypatch.setattr(FormulaWorkload, "measure", measured)
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for something to be seen; fails when the process ends or takes for ever."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        if process.poll() is not None:
-            pytest.fail(f"it ended early: {process.communicate()}")
-        assert time.monotonic() < deadline, "nothing came for too long"
-        time.sleep(0.005)
-
-
-def phase_reached(tmp_path: Path, sealed: int) -> Callable[[], bool]:
-    """A run is under way (its place has data in it) and so many are sealed."""
-
-    def reached() -> bool:
-        runs = list(tmp_path.glob("results/*/runs/b*"))
-        return len(runs) >= sealed and bool(list(tmp_path.glob("places/*/data.dat")))
-
-    return reached
-
-
-def with_passes(write: Write, tmp_path: Path, more: str = "") -> tuple[Path, Path]:
-    """An experiment whose first run is measured, and whose second one waits for a pass."""
-    passes = tmp_path / "passes"
-    give_passes(passes, 1)
-    return write(('data = "one"', f'data = "one"\npasses = "{passes}"\n{more}')), passes
+    return arrange
 
 
 @pytest.mark.parametrize(
@@ -91,82 +62,105 @@ def with_passes(write: Write, tmp_path: Path, more: str = "") -> tuple[Path, Pat
     [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")],
 )
 def test_a_request_to_stop_keeps_what_is_finished(
-    start: Callable[..., subprocess.Popen[str]],
+    in_second_run: Callable[[Callable[[], None]], None],
     experiment_file: Write,
     tmp_path: Path,
     number: signal.Signals,
     name: str,
 ) -> None:
-    path, passes = with_passes(experiment_file, tmp_path, "child = true")
     # Tests may run under nohup, and what is ignored at the start stays so.
     before = signal.signal(number, signal.SIG_DFL)
+    path = experiment_file()
+    in_second_run(lambda: signal.raise_signal(number))
     try:
-        process = start("run", str(path))
+        with pytest.raises(Interrupted, match=f"stopped by {name}; 1 of 18 runs") as stopped:
+            run(path)
     finally:
         signal.signal(number, before)
-    wait_until(phase_reached(tmp_path, 1), process)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 130
-    assert f"stopped by {name}; " in errors
+    assert "nfslab run" in stopped.value.fix
     assert len(records(only_folder(path))) == 1
-    assert "1 of 18 runs " in errors
-    assert "nfslab run" in errors
-    assert "Traceback" not in errors
+    assert EVENTS[-2] == "finish"
+    assert EVENTS[-1].startswith("down ")
     assert left_behind(tmp_path) == []
-    assert left_running(tmp_path / "state") == []
-    if number != signal.SIGINT:
-        return
-    give_passes(passes, 18)
-    again = start("run", str(path), "--repetitions", "1")
-    output, _ = again.communicate(timeout=DEADLINE_S)
-    assert again.returncode == 0, output
-    assert len({(r.point_id, r.block) for r in records(only_folder(path))}) == 6
 
 
-def test_a_second_request_does_not_disturb_the_first(
-    start: Callable[..., subprocess.Popen[str]], experiment_file: Write, tmp_path: Path
+def test_further_requests_do_not_disturb_the_first_until_the_third(
+    in_second_run: Callable[[Callable[[], None]], None],
+    experiment_file: Write,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = experiment_file(('data = "one"', 'data = "one"\nfail = "hang"\nchild = true'))
-    process = start("run", str(path))
-    wait_until(phase_reached(tmp_path, 0), process)
+    """The third one leaves at once."""
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    finish = FormulaWorkload.finish
+
+    def finished(self: FormulaWorkload, context: RunContext) -> None:
+        if EVENTS.count("prepare") == 2:
+            signal.raise_signal(signal.SIGTERM)
+            assert left == []
+            signal.raise_signal(signal.SIGINT)
+        finish(self, context)
+
+    monkeypatch.setattr(FormulaWorkload, "finish", finished)
+    in_second_run(lambda: signal.raise_signal(signal.SIGINT))
+    path = experiment_file()
+    with pytest.raises(Interrupted, match="stopped by Ctrl-C; 1 of 18 runs"):
+        run(path)
+    assert left == [130]
+    assert left_behind(tmp_path) == []
+
+
+@pytest.mark.system
+def test_ctrl_c_ends_a_process_and_the_next_one_goes_on(
+    experiment_file: Write, tmp_path: Path
+) -> None:
+    """In its second run, which waits; the server that the run started ends with it."""
+    passes = tmp_path / "passes"
+    give_passes(passes, 1)
+    more = f'data = "one"\nchild = true\npasses = "{passes}"'
+    path = experiment_file(
+        ('data = "one"', more), ("repetitions = 3", "repetitions = 1"), ("[1, 2, 4]", "[1]")
+    )
+    words = [sys.executable, str(LAUNCHER), "run", str(path)]
+    environment = os.environ | {"NFSLAB_STATE": str(tmp_path / "state")}
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        process = subprocess.Popen(
+            words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    def second_run() -> bool:
+        assert process.poll() is None
+        sealed = list(tmp_path.glob("results/*/runs/b*"))
+        return len(sealed) == 1 and list(tmp_path.glob("places/*/data.dat")) != []
+
+    until(second_run)
     process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=DEADLINE_S)
+    _, errors = process.communicate()
     assert process.returncode == 130
-    assert "0 of 18 runs " in errors
-    assert left_behind(tmp_path) == []
-    assert left_running(tmp_path / "state") == []
-
-
-def test_a_workload_that_does_not_listen_is_interrupted(
-    start: Callable[..., subprocess.Popen[str]], experiment_file: Write, tmp_path: Path
-) -> None:
-    path = experiment_file(('data = "one"', 'data = "one"\nfail = "block"\nchild = true'))
-    process = start("run", str(path))
-    wait_until(phase_reached(tmp_path, 0), process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=DEADLINE_S)  # it sleeps for an hour
-    assert process.returncode == 130
+    assert "stopped by Ctrl-C; 1 of 2 runs " in errors
     assert "Traceback" not in errors
+    assert len(records(only_folder(path))) == 1
     assert left_behind(tmp_path) == []
+    assert processes_of_state(tmp_path / "state") == []
+    give_passes(passes, 1)
+    subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    assert len({(r.point_id, r.block) for r in records(only_folder(path))}) == 2
 
 
-def test_a_signal_that_was_ignored_stays_ignored(
-    start: Callable[..., subprocess.Popen[str]], experiment_file: Write, tmp_path: Path
-) -> None:
+def test_a_signal_that_was_ignored_stays_ignored() -> None:
     """As under nohup: a hang-up does not end the experiment."""
-    path, passes = with_passes(experiment_file, tmp_path)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        process = start("run", str(path), "--repetitions", "1")
+        with Stop() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            stop.check()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
-    wait_until(phase_reached(tmp_path, 1), process)
-    process.send_signal(signal.SIGHUP)
-    give_passes(passes, 18)
-    process.communicate(timeout=DEADLINE_S)
-    assert process.returncode == 0
 
 
 def test_deadlines_raise_their_own_error_and_end_with_their_block() -> None:
@@ -197,14 +191,50 @@ def test_a_request_comes_before_any_deadline() -> None:
         stop.check()
 
 
-def test_nothing_is_interrupted_outside_of_the_block() -> None:
-    """After the deadline, teardown goes on undisturbed as long as it takes."""
-    with Stop() as stop, stop.deadline(-10, lambda: RunFailed("late")):
-        with pytest.raises(RunFailed, match="late"), stop.interruptible():
-            time.sleep(DEADLINE_S)
+def deaf() -> None:
+    """Code that never looks whether it should stop."""
+    while True:
+        os.sched_yield()
+
+
+def test_code_that_does_not_look_is_interrupted_after_its_grace(
+    simulated_clock: SimulatedClock,
+) -> None:
+    def asked() -> None:
+        stop.request("a test")
+        simulated_clock.advance(GRACE_S + 1)
+        stop._changes.put(True)  # the watcher looks at the clock again
+        deaf()
+
+    with (
+        Stop() as stop,
+        pytest.raises(Interrupted, match="stopped by a test"),
+        stop.interruptible(),
+    ):
+        asked()
+
+
+def test_code_that_does_not_look_is_interrupted_after_its_deadline() -> None:
+    with (
+        Stop() as stop,
+        stop.deadline(-GRACE_S - 1, lambda: RunFailed("late")),
+        pytest.raises(RunFailed, match="late"),
+        stop.interruptible(),
+    ):
+        deaf()
+
+
+def test_nothing_is_interrupted_within_its_grace_nor_outside_of_the_block() -> None:
+    """Teardown goes on undisturbed as long as it takes."""
+    wake = signal.SIGURG  # what the watcher sends
+    with Stop() as stop, stop.deadline(1 - GRACE_S, lambda: RunFailed("late")):
+        with stop.interruptible():
+            signal.raise_signal(wake)
+        signal.raise_signal(wake)
+    with Stop() as stop, stop.deadline(-GRACE_S - 1, lambda: RunFailed("late")):
+        signal.raise_signal(wake)
         stop.shield()
-        signal.raise_signal(signal.SIGURG)  # what the watcher sends
-        assert sum(range(1000)) == 499500
+        signal.raise_signal(wake)
 
 
 def test_handlers_are_given_back() -> None:
