@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 from nfslab._core import CoreError, Mount, Server, unmount
 
@@ -117,77 +113,6 @@ def test_errors_are_told_in_the_foreground_and_from_behind(
         said = run("mount", *arguments, state=tmp_path / "state")
         assert (said.returncode, said.stdout) == (code, ""), said.stderr
         assert words in said.stderr
-
-
-@pytest.mark.long
-def test_transaction_ids_begin_anywhere_and_none_comes_twice(server: Server, place: Path) -> None:
-    """A server's reply cache would take a client that began where the last one did for that one."""
-    firsts = []
-    for _ in range(3):
-        mount = Mount("127.0.0.1:/export", place, ports(server, "noac"))
-        try:
-            recorder = mount.recorder()
-            recorder.start()
-            for n in range(50):
-                (place / f"f{n}").touch()
-            recorder.stop()
-            ids = [call["xid"] for call in pa.table(recorder.calls()).to_pylist()]
-        finally:
-            mount.unmount("force")
-        assert len(set(ids)) == len(ids) >= 50
-        firsts.append(min(ids))
-    # Three of 2^32, by chance within 100,000 of each other: once in 7,000 times.
-    apart = [abs(a - b) for a, b in zip(firsts, [*firsts[1:], firsts[0]], strict=True)]
-    assert max(apart) > 100_000, firsts
-
-
-def of_ss(port: int) -> list[tuple[float, ...]]:
-    """What ss(8) says of the connections to a port."""
-    asked = ["ss", "-tinH", f"dport = :{port}"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
-    pattern = r"rto:([\d.]+) rtt:([\d.]+)/([\d.]+) .*mss:(\d+) .*cwnd:(\d+)"
-    found = []
-    for line in said.splitlines():
-        if figures := re.search(pattern, line):
-            # Not said where it is 0; in flight and in all.
-            again = re.search(r"\bretrans:\d+/(\d+)", line)
-            found.append((*map(float, figures.groups()), float(again[1]) if again else 0.0))
-    return sorted(found)
-
-
-@needs.program("ss")
-@pytest.mark.long
-def test_the_kernels_figures_of_a_connection_are_those_of_ss(server: Server, place: Path) -> None:
-    mount = Mount("127.0.0.1:/export", place, ports(server, "nconnect=2"))
-    try:
-        recorder = mount.recorder()
-        recorder.start(interval_ns=10_000_000)
-        (place / "f").write_bytes(bytes(5_000_000))
-        while True:  # until nothing moved between two looks of ss, and a sample lies between them
-            before, looked_ns = of_ss(server.port), time.monotonic_ns()
-            recorder.samples()
-            rows: list[dict[str, Any]] = []
-            while len({row["connection"] for row in rows}) < 2:
-                taken = pa.table(recorder.samples()["tcp"]).to_pylist()
-                rows += [row for row in taken if row["at_ns"] > looked_ns]
-            if of_ss(server.port) == before:
-                break
-        recorder.stop()
-    finally:
-        mount.unmount("force")
-    assert len(before) == 2
-    last = {row["connection"]: row for row in rows}.values()
-    found = sorted(
-        (
-            row["retransmission_timeout_us"] / 1000, row["round_trip_us"] / 1000,
-            row["round_trip_deviation_us"] / 1000, row["segment_size_bytes"],
-            row["congestion_window"], row["retransmitted"],
-        )
-        for row in last
-    )  # fmt: skip
-    # Segments are sent again on the loopback, too: those of a thread that moves to another
-    # processor overtake each other.
-    assert found == [pytest.approx(one, rel=0.001) for one in before]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from nfslab import _core
 from nfslab.machine import offered_counters
 
 from tests.cli.invocation import nfslab
-from tests.cli.serving import ask, call, command, null, serving
+from tests.cli.serving import ask, call, null, serving
 from tests.machine import needs
 
 Capture = pytest.CaptureFixture[str]
@@ -271,18 +271,3 @@ def test_a_client_that_is_not_listed_is_turned_away() -> None:
         pytest.skip(said.stderr.strip())
     assert said.returncode == 0, said.stderr
     assert json.loads(said.stdout) == {"198.51.100.2": 24, "198.51.100.3": 0, "calls": 1}
-
-
-@needs.root
-@needs.program("unshare", "ip")
-@pytest.mark.long
-def test_without_a_portmapper_registration_says_so() -> None:
-    """In namespaces of its own, where there is none, whatever the machine has."""
-    there = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
-    alone = ["unshare", "-n", "-m", "sh", "-c", there, "sh"]
-    tried = subprocess.run([*alone, "true"], capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        pytest.skip(tried.stderr.strip())
-    argv = command("--memory", "--port", 0, "--register")
-    done = subprocess.run([*alone, *argv], capture_output=True, text=True, check=False)
-    assert (done.returncode, "rpcbind" in done.stderr) == (1, True)

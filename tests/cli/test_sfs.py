@@ -26,7 +26,6 @@ from nfslab.machine.emulation import SENTENCE
 from nfslab.offered.page import RESPONSES, section
 
 from tests.cli.invocation import nfslab
-from tests.cli.serving import serving
 from tests.report.browser import browser, figures, opened
 from tests.waiting import until
 
@@ -202,34 +201,6 @@ def test_a_real_ladder_and_its_page(tmp_path: Path, capsys: Capture) -> None:
     with browser() as chromium, opened(chromium, page) as shown:
         states = figures(shown)
     assert states.keys() >= {"load-achieved", "load-response"}
-
-
-@pytest.mark.long
-def test_the_smallest_set_has_something_for_each_operation(capsys: Capture) -> None:
-    """The light ladder of sfs-threads-1999: 47 files, and READLINK has links to read."""
-    load = ["--load", "50", "--bytes-per-op", "128k", "--mix", "laddis", "--threads", "2"]
-    with serving("--memory") as served:
-        times = ["--time", "2s", "--warm-up", "0.1s"]
-        said = nfslab(capsys, "sfs", *source(served.port), *load, *times, "--json")
-    (one,) = json.loads(said.out)["points"]
-    assert one["mounts"][0]["files_made"] == 48
-    assert one["not_drawn"] == 0
-
-
-@pytest.mark.long
-def test_the_share_of_appending_writes_is_the_achieved_one(tmp_path: Path, capsys: Capture) -> None:
-    """70 % are asked for, and no file may grow: none appends."""
-    mix = tmp_path / "growing.toml"
-    mix.write_text(
-        "append_share = 0.7\n[mix]\nWRITE = 1\n[write_sizes_bytes]\n4096 = 1\n"
-        "[file_set]\naccessed_share = 1.0\ngrowth_share = 0.0\n"
-        "[file_set.file_sizes_bytes]\n65536 = 1\n"
-    )
-    asked = ["sfs", "memory", "--load", "300", *SMALL, "--time", "3s", "--mix", mix, "--json"]
-    one = json.loads(nfslab(capsys, *asked).out)["points"][0]
-    assert (one["append_share"], one["answered"] > 0) == (0.0, True)
-    (note,) = [note for note in one["notes"] if "appended" in note]
-    assert re.findall(r"(\d+) %", note) == ["0", "70", "0"], "achieved, asked, growth"
 
 
 @pytest.mark.long

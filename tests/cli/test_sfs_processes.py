@@ -151,27 +151,6 @@ def test_each_process_is_a_client_of_each_server_as_these_recorded(
 
 @pytest.mark.long
 @pytest.mark.usefixtures("far_ahead")
-def test_closed_processes_are_split_over_the_generators(capsys: Capture) -> None:
-    with serving("--memory", "--threads", "4", "--service-time", "4ms") as served:
-        load = ["--load", "900", "--files", "300", "--mode", "closed", "--generators", "2"]
-        load += ["--clients", "5", "--processes", "4", "--think", "saturated"]
-        # The server may be kept from answering for a part of it.
-        point = point_of(capsys, *at(served), *load, time=3)
-    assert [one["offered_ops_per_s"] for one in point["processes"]] == [450, 450]
-    assert point["plan"]["load"]["clients"] * point["plan"]["load"]["processes"] == 20
-    # No thinking: 20 outstanding all the time, which is Little's law on the whole point: in the
-    # product is what they waited before the window, and not what they will behind it.
-    assert point["outstanding_mean"] == pytest.approx(20, abs=0.5)
-    little = point["little"]
-    edges = (little["before_window_ns"] - little["after_window_ns"]) / 3e9
-    assert little["rate_times_response"] == pytest.approx(20 + edges, abs=0.5)
-    # 4 workers of 4 ms: 1,000 a second at most, a call of each at the window's edges, and what was
-    # answered before the window and noticed in it.
-    assert 0 < point["achieved_ops_per_s"] <= 1000 + (2 * 4 + 20) / 3
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("far_ahead")
 def test_no_two_processes_change_the_same_file(tmp_path: Path, capsys: Capture) -> None:
     if not tools.available("tshark").ok:
         pytest.skip(f"{tools.available('tshark').reason}")

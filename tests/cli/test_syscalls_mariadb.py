@@ -169,35 +169,6 @@ def test_pages_go_by_the_doublewrite_buffer(cluster: Cluster, tmp_path: Path) ->
         assert watch.calls(name, "writes") == len([1 for other, _ in pages if other == name])
 
 
-@needs.ebpf
-@pytest.mark.parametrize(
-    ("aio", "said"),
-    [("io_uring", "io_uring"), ("aio", "Linux native AIO")],
-)
-def test_pages_by_native_aio_are_missing_and_that_is_said(
-    cluster: Cluster, aio: str, said: str
-) -> None:
-    """The server's own default. Log, binary log and every sync are calls as ever."""
-    with cluster.server("--innodb-use-native-aio=ON", f"--innodb-linux-aio={aio}") as server:
-        if f"Using {said}" not in server.said():
-            pytest.skip(f"the kernel does not grant {aio} to it")
-        make_table(server)
-        server.flush_pages()
-        with watched(server, "--level", "counts") as seen:
-            commit(server)
-            server.flush_pages()
-    (watch,) = seen
-    (note,) = (note for note in watch.found["notes"] if "not all is here" in note.lower())
-    assert f": mariadbd ({server.process.pid}) holds {aio}" in note
-    assert sum(watch.calls(name, "writes") for name in PAGES) < watch.least["Innodb_data_writes"]
-    watch.agrees(watch.calls(REDO, "writes"), "Innodb_log_writes", CHECKPOINTS)
-    assert watch.least["Innodb_log_writes"] >= TRANSACTIONS
-    assert watch.calls(BINLOG, "fdatasync") == TRANSACTIONS
-    watch.agrees(
-        sum(watch.calls(name, "fdatasync") for name in (REDO, *PAGES)), "Innodb_data_fsyncs"
-    )
-
-
 LIFE = """
 CREATE DATABASE shop;
 USE shop;

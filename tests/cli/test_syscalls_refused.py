@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import resource
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,11 +21,9 @@ from typing import Any
 
 import pytest
 from nfslab.evidence.syscalls.ways import shim_missing
-from nfslab.machine.processes import status_of
 
 from tests.cli.invocation import nfslab
 from tests.machine import needs
-from tests.waiting import until
 
 USER = 65534
 ONLY_READING = [
@@ -71,70 +67,6 @@ def test_another_users_process_without_permission() -> None:
     assert "not by eBPF: " in answer.stderr
     assert f"/proc/PID/io of {process.pid} " in answer.stderr
     assert "  fix: " in answer.stderr
-
-
-@needs.root
-@needs.setpriv
-@pytest.mark.long
-def test_ones_own_process_without_permission_has_its_totals() -> None:
-    """The last way, and it says which others were tried."""
-    with running(*ONLY_READING, "cat") as writer:
-        found = json.loads(_watched_while(writer, "--json"))
-        text = _watched_while(writer)
-    assert re.search(rf"^ *proc_io +syscw +{LINES}$", text, re.M), text
-    assert found["way"] == "views"
-    assert [way for way, _ in found["why_not"]] == ["ebpf", "shim", "strace"]
-    assert found["figures"]["proc_io.syscw"] == LINES
-
-
-LINES = 40
-
-
-def _line(writer: subprocess.Popen[str]) -> None:
-    """It has written one, and the kernel has counted that, which it does when the line is there
-    already (vfs_write): then it sleeps until the next one."""
-    assert writer.stdin is not None
-    assert writer.stdout is not None
-    writer.stdin.write("x\n")
-    writer.stdin.flush()
-    assert writer.stdout.readline() == "x\n"
-    until(lambda: (status := status_of(writer.pid)) is None or status.state == "S")
-
-
-def _watched_while(writer: subprocess.Popen[str], *options: str) -> str:
-    """What is printed of a `cat` that writes so many lines meanwhile, one after the other."""
-    _line(writer)  # it runs
-    command = [*ONLY_READING, *COMMAND, "--pid", str(writer.pid), *options]
-    watch = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd="/",
-        env=os.environ | {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"},
-    )  # fmt: skip
-    with watch:
-        assert watch.stderr is not None
-        # Said when it has begun, behind each way that was tried.
-        assert any(text.startswith("watching by ") for text in iter(watch.stderr.readline, ""))
-        for _ in range(LINES):
-            _line(writer)
-        watch.send_signal(signal.SIGINT)
-        out, _ = watch.communicate()
-    return out
-
-
-@needs.root
-@needs.setpriv
-@pytest.mark.long
-@pytest.mark.skipif(bool(shim_missing()), reason=shim_missing() or "there is one")
-def test_ones_own_command_without_permission_is_preloaded() -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        os.chmod(folder, 0o777)
-        write = f"dd if=/dev/zero of={folder}/x-wal bs=512 count=3 conv=fdatasync"
-        answer = said([*ONLY_READING, *COMMAND, "--json", "--", *write.split()])
-    assert answer.returncode == 0, answer.stderr
-    assert "a preloaded library" in answer.stderr
-    found = json.loads(answer.stdout)
-    assert [way for way, _ in found["why_not"]] == ["ebpf"]
-    (series,) = found["series"]
-    assert (series["class"], series["call"], series["calls"]) == ("SQLite WAL", "fdatasync", 1)
 
 
 @needs.root
@@ -327,30 +259,6 @@ def test_the_next_way_is_taken_and_named(
 
 
 @on_a_hidden_machine
-def test_a_tracefs_that_is_not_mounted_is_mounted_where_nobody_sees_it(tmp_path: Path) -> None:
-    way, why_not, _ = watched(tmp_path, WITHOUT_TRACEFS)
-    assert (way, why_not) == ("ebpf", [])
-
-
-@on_a_hidden_machine
 def test_what_the_kernel_grants_counts_and_not_what_a_file_says(tmp_path: Path) -> None:
     way, _, _ = watched(tmp_path, LOCKED)
     assert way == "ebpf"
-
-
-@on_a_hidden_machine
-def test_a_process_that_runs_has_its_totals_only(tmp_path: Path) -> None:
-    answer = there(
-        "hide /sys/kernel/btf", sys.executable, "-m", "nfslab", "syscalls", "--pid", os.getpid(),
-        "--duration", "0.1s", "--json",
-    )  # fmt: skip
-    assert answer.returncode == 0, answer.stderr
-    found = json.loads(answer.stdout)
-    assert found["way"] == "views"
-    assert [way for way, _ in found["why_not"]] == ["ebpf", "shim", "strace"]
-    answer = there(
-        "hide /sys/kernel/btf", sys.executable, "-m", "nfslab", "syscalls", "--pid", os.getpid(),
-        "--way", "ebpf",
-    )  # fmt: skip
-    assert answer.returncode == 1
-    assert "CONFIG_DEBUG_INFO_BTF" in answer.stderr

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nfslab._core import Columns, CoreError, StraceReader, classify_paths
-from nfslab.evidence.syscalls.strace_text import read_text
 
 TEXT = b"""\
 7 1700000000.000000 openat(AT_FDCWD</d>, "f", O_RDWR|O_CREAT) = 3</d/f> <0.000020>
@@ -109,43 +108,6 @@ def test_a_python_program_under_strace(tmp_path: Path) -> None:
     assert (counts["write"]["bytes"], counts["write"]["places"]) == (5000, [1, 4, 0, 0, 0])
     assert counts["pwrite64"]["places"] == [0, 0, 1, 0, 0]
     assert len(rows(taken["syncs"])) == 5
-
-
-REQUESTS = """
-import ctypes, os, sys
-class Iocb(ctypes.Structure):  # struct iocb of linux/aio_abi.h
-    _fields_ = [("data", ctypes.c_uint64), ("key", ctypes.c_uint32), ("rw_flags", ctypes.c_int32),
-                ("opcode", ctypes.c_uint16), ("priority", ctypes.c_int16), ("fd", ctypes.c_uint32),
-                ("buffer", ctypes.c_uint64), ("bytes", ctypes.c_uint64), ("offset", ctypes.c_int64),
-                ("reserved", ctypes.c_uint64), ("flags", ctypes.c_uint32), ("to", ctypes.c_uint32)]
-IO_SETUP, IO_SUBMIT, PWRITE = 206, 209, 1  # x86-64
-libc, context = ctypes.CDLL(None), ctypes.c_ulong(0)
-if libc.syscall(IO_SETUP, 8, ctypes.byref(context)):
-    sys.exit(7)
-fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
-text = ctypes.create_string_buffer(b"x" * 512)
-made = [Iocb(opcode=PWRITE, fd=fd, buffer=ctypes.addressof(text), bytes=512, offset=512 * n)
-        for n in range(3)]
-rows = (ctypes.POINTER(Iocb) * 3)(*map(ctypes.pointer, made))
-sys.exit(libc.syscall(IO_SUBMIT, context, ctypes.c_long(3), rows) != 3)
-"""
-
-
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-@pytest.mark.system
-def test_requests_past_the_calls_are_counted_and_noted(tmp_path: Path) -> None:
-    data, text = tmp_path / "data", tmp_path / "strace.txt"
-    command = ["strace", "-f", "-ttt", "-T", "-y", "-o", str(text), sys.executable, "-S", "-c"]
-    code = subprocess.run([*command, REQUESTS, str(data)], check=False).returncode
-    if code == 7:
-        pytest.skip("this kernel has no aio")
-    assert code == 0
-    assert data.stat().st_size == 3 * 512, "they were writes"
-    with text.open("rb") as stream:
-        seen, summary = read_text(stream, "counts")
-    assert seen.figures["unseen_requests"] == 3
-    (note,) = (note for note in summary["notes"] if "io_submit" in note)
-    assert note.startswith("3 requests")
 
 
 def test_paths_get_the_class_of_the_first_pattern_that_matches() -> None:

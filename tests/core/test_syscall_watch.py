@@ -5,10 +5,8 @@ The truth is the program itself (watched_program.py): every call it makes on a f
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -18,9 +16,8 @@ from typing import Any
 import pytest
 from nfslab._core import CoreError, Mount, Server, SyscallWatch, syscalls_grants
 
-from tests.core.watched_program import PLACES, Program, Seen, needs_ebpf, rows
+from tests.core.watched_program import Program, Seen, needs_ebpf, rows
 from tests.machine import needs
-from tests.waiting import until
 
 pytestmark = needs_ebpf
 long = pytest.mark.long
@@ -113,72 +110,6 @@ def test_copies_within_the_kernel_are_of_both_files(tmp_path: Path) -> None:
     assert syncs == [("sendfile_to", True, 0, 30), ("msync", False, None, None)]
     assert seen.count("to", "splice_to")["places"] == {"backward": 1}
     assert seen.count("from", "sendfile")["bytes"] == 540
-
-
-@long
-def test_read_and_write_are_placed_by_the_file_s_own_position(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"x" * 1000)
-    with Program() as program:
-        program.do(opened(tmp_path / "log", "os.O_RDWR | os.O_APPEND"))
-        program.do(opened(tmp_path / "log", "os.O_RDWR").replace("fd", "other", 1))
-        watch = SyscallWatch([program.pid], "events", lseek=True)
-        program.do("os.read(other, 100); os.readv(other, [bytearray(50), bytearray(50)])")
-        program.do("os.lseek(other, 600, 0); os.read(other, 100)")
-        program.do("os.write(fd, b'a' * 30); os.writev(fd, [b'b' * 5, b'c' * 5])")
-        program.do("os.pwrite(fd, b'd', 3)")
-        seen = Seen(watch)
-    watch.stop()
-    events = [(r["call"], r["offset"], r["size"], r["bytes"], r["error"]) for r in seen.events]
-    assert events == [
-        ("read", 0, 100, 100, 0), ("readv", 100, 100, 100, 0), ("read", 600, 100, 100, 0),
-        # O_APPEND writes at the end, even with pwrite (BUGS of pwrite(2)).
-        ("write", 1000, 30, 30, 0), ("writev", 1030, 10, 10, 0), ("pwrite64", 1040, 1, 1, 0),
-    ]  # fmt: skip
-    assert seen.count("log", "lseek")["calls"] == 1
-    assert {row["pid"] for row in seen.events} == {program.pid}
-
-
-@long
-def test_the_descriptor_s_history_does_not_matter(tmp_path: Path) -> None:
-    """Opened before, duplicated, inherited, and another file under a number used again."""
-    with Program() as program:
-        program.do(opened(tmp_path / "before") + "; twin = os.dup(fd)")
-        watch = SyscallWatch([program.pid], "counts")
-        program.do("os.write(fd, b'1'); os.write(twin, b'2'); os.dup2(twin, 50)")
-        program.do("os.write(50, b'3')")
-        program.do(
-            "pid = os.fork()\nif not pid: os.write(50, b'4'); os.fsync(50); os._exit(0)"
-            "\nos.waitpid(pid, 0)"
-        )
-        program.do(opened(tmp_path / "after").replace("fd", "new", 1))
-        program.do("os.dup2(new, 50); os.write(50, b'5')")
-        seen = Seen(watch)
-    watch.stop()
-    before = seen.count("before", "write")
-    assert (before["calls"], before["places"]) == (4, {"first": 1, "sequential": 3})
-    assert seen.count("after", "write")["calls"] == 1
-    (sync,) = seen.syncs
-    assert (sync["call"], seen.first[sync["file_id"]]) == ("fsync", "before")
-    assert sync["pid"] != program.pid
-
-
-@long
-def test_threads_belong_to_their_process_whenever_they_began(tmp_path: Path) -> None:
-    begin = "go = threading.Event(); done = threading.Event()"
-    body = "def work():\n    go.wait(); os.fsync(fd); done.set(); again.wait()"
-    with Program() as program:
-        program.do(opened(tmp_path / "data"))
-        program.do(f"{begin}; again = threading.Event()\n{body}")
-        program.do("older = threading.Thread(target=work); older.start()")
-        watch = SyscallWatch([program.pid], "sync")
-        program.do("go.set(); done.wait(); again.set(); older.join()")
-        program.do("t = threading.Thread(target=os.fdatasync, args=(fd,)); t.start(); t.join()")
-        seen = Seen(watch)
-    watch.stop()
-    assert [row["call"] for row in seen.syncs] == ["fsync", "fdatasync"]
-    assert {row["pid"] for row in seen.syncs} == {program.pid}
-    assert program.pid not in {row["tid"] for row in seen.syncs}
-    assert seen.figures["watched"] == 1
 
 
 @system
@@ -332,64 +263,6 @@ def test_what_finds_no_room_is_counted(tmp_path: Path) -> None:
     assert figures["uncounted"] == 3 * 3
 
 
-def judged(events: list[dict[str, Any]]) -> dict[tuple[int, str], Any]:
-    """The rules of counting, by hand."""
-    rows: dict[tuple[int, str], Any] = {}
-    last: dict[tuple[int, bool], tuple[int, int]] = {}
-    for event in events:
-        row = rows.setdefault(
-            (event["file_id"], event["call"]),
-            {"calls": 0, "bytes": 0, "sum": 0, "max": 0, "places": [0] * len(PLACES)},
-        )
-        row["calls"] += 1
-        row["bytes"] += event["bytes"]
-        row["sum"] += event["latency_ns"]
-        row["max"] = max(row["max"], event["latency_ns"])
-        if event["error"]:
-            continue
-        kind = (event["file_id"], "read" in event["call"])
-        begin = event["offset"]
-        if kind not in last:
-            place = "first"
-        elif begin == last[kind][1]:
-            place = "sequential"
-        elif begin > last[kind][1]:
-            place = "forward"
-        else:
-            place = "rewrite" if begin >= last[kind][0] else "backward"
-        row["places"][PLACES.index(place)] += 1
-        last[kind] = (begin, begin + event["bytes"])
-    return rows
-
-
-@long
-def test_counts_are_the_events_summed(tmp_path: Path) -> None:
-    work = (
-        "fds = [os.open(f'{folder}/{i}', os.O_RDWR | os.O_CREAT) for i in range(5)]\n"
-        "for i in range(4000):\n"
-        "    fd, at, size = random.choice(fds), random.randrange(30) * 100, 100\n"
-        "    random.choice([lambda: os.pread(fd, size, at), lambda: os.write(fd, b'x' * size),\n"
-        "        lambda: os.pwrite(fd, b'x' * size, at), lambda: os.read(fd, size),\n"
-        "        lambda: os.preadv(fd, [bytearray(60), bytearray(40)], at)])()\n"
-    )
-    with Program() as program:
-        program.do(f"folder = {str(tmp_path)!r}; import random; random.seed(7)")
-        watch = SyscallWatch([program.pid], "events")
-        program.do(work)
-        seen = Seen(watch)
-    watch.stop()
-    assert len(seen.events) == 4000
-    assert seen.figures["lost_events"] == 0
-    counted = {
-        (row["file_id"], row["call"]): {
-            "calls": row["calls"], "bytes": row["bytes"], "sum": row["latency_sum_ns"],
-            "max": row["latency_max_ns"], "places": row["places"],
-        }
-        for row in seen.counts if "read" in row["call"] or "write" in row["call"]
-    }  # fmt: skip
-    assert counted == judged(seen.events)
-
-
 SYNCING = """
 import os, time
 fd = os.open('data', os.O_RDWR | os.O_CREAT)
@@ -434,51 +307,6 @@ def test_a_sync_is_as_long_as_by_the_program_s_own_clock(tmp_path: Path) -> None
     assert sum(own_ns) - sum(latency_ns) <= processor_ns + tick_ns
 
 
-def program_is_loaded(number: int) -> bool:
-    """Is there an eBPF program of this number? (BPF_PROG_GET_FD_BY_ID of bpf(2))"""
-    libc = ctypes.CDLL(None, use_errno=True)
-    attribute = (ctypes.c_uint32 * 3)(number)
-    descriptor = libc.syscall(321, 13, attribute, ctypes.sizeof(attribute))
-    if descriptor < 0:
-        return False
-    os.close(descriptor)
-    return True
-
-
-def programs_of(pid: int) -> set[int]:
-    """Numbers of the eBPF programs that a process holds."""
-    found = set()
-    for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
-        if not entry.exists():  # the folder's own descriptor
-            continue
-        found |= {int(n) for n in re.findall(r"^prog_id:\s*(\d+)$", entry.read_text(), re.M)}
-    return found
-
-
-@needs.root
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="bpf(2) has another number")
-@long
-def test_nothing_is_left_when_the_watcher_is_killed() -> None:
-    watcher = (
-        "import os, sys\nfrom nfslab._core import SyscallWatch\n"
-        "w = SyscallWatch([os.getppid()], 'counts')\nprint('on', flush=True)\nsys.stdin.read()\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", watcher], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "on\n"
-        programs = programs_of(process.pid)
-        assert len(programs) > 10
-        assert all(map(program_is_loaded, programs))
-        process.kill()
-        process.wait()
-    # Its descriptors are closed before it can be waited for; what hangs on them may go a moment
-    # later (seen on a busy machine).
-    until(lambda: not any(map(program_is_loaded, programs)))
-
-
 CALLS_A_ROUND = ("pwrite64", "pread64", "lseek", "ftruncate", "fsync")
 
 
@@ -503,24 +331,6 @@ def test_all_calls_are_counted_from_one_instant_to_another(tmp_path: Path) -> No
     calls = [seen[name] for name in CALLS_A_ROUND]
     assert min(calls) >= 20_000
     assert max(calls) - min(calls) < 0.05 * min(calls), seen
-
-
-@needs.root
-@long
-def test_stop_detaches_and_what_was_seen_stays(tmp_path: Path) -> None:
-    with Program() as program:
-        program.do(opened(tmp_path / "data"))
-        before = programs_of(os.getpid())
-        watch = SyscallWatch([program.pid], "sync")
-        program.do("os.fsync(fd)")
-        watch.stop()
-        assert programs_of(os.getpid()) == before
-        program.do("os.fsync(fd)")
-        seen = Seen(watch)
-        watch.stop()
-    assert len(seen.syncs) == 1
-    assert seen.count("data", "fsync")["calls"] == 1
-    assert seen.figures["attach_ns"] > 0
 
 
 @needs.fuse

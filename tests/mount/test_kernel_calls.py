@@ -19,14 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from nfslab.context import Services
 from nfslab.evidence.nfs_server.breakdown import PARTS, take_apart
-from nfslab.live.kernel_files import KernelDataCalls
-from nfslab.live.views import DATA_CALLS
 from nfslab.machine.resources import Resources
 from nfslab.results.core_tables import core_table
 from nfslab.storage.mountstats import since
 
 from tests.hosts.here import HERE
-from tests.mount.test_kernel_nfs import Nfsd, kernel, settled, small_load, target, up
+from tests.mount.test_kernel_nfs import Nfsd, kernel, settled, small_load, target
 from tests.mount.test_kernel_nfs import nfsd as nfsd
 
 US = 1000
@@ -80,44 +78,6 @@ def test_tracepoints_tell_what_mountstats_tells(
     assert samples["rpc"]["answered"].to_pylist()[-1] <= rows
     _tcp_is_what_ss_shows(samples["tcp"].to_pylist(), shown)
     _joined(calls, pq.read_table(tmp_path / "served.parquet"))
-
-
-@kernel
-@pytest.mark.parametrize("version", ["4.2"])
-def test_calls_on_data_are_told_by_class_of_file(
-    scratch: Path, resources: Resources, version: str
-) -> None:
-    """What a program does past the page cache is one call each; all together are mountstats'."""
-    direct = os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_DSYNC
-    with up(scratch, resources, vers=version) as place:
-        files, point = KernelDataCalls(), str(place.mount_point)
-        assert files.by_mount_point()[point] == {}
-        before = settled(place)
-        (place.path / "pg_wal").mkdir()
-        (place.path / "base" / "5").mkdir(parents=True)
-        names = ("pg_wal/000000010000000000000001", "base/5/16384")
-        log, table = (os.open(place.path / name, direct) for name in names)
-        short = place.path / "short"
-        try:
-            for at in range(7):
-                os.pwrite(log, bytes(4096), at * 4096)
-            for at in range(3):
-                os.pwrite(table, bytes(8192), at * 8192)
-            for at in range(2):
-                os.pread(table, 8192, at * 8192)
-            short.write_bytes(bytes(100))
-            found = files.by_mount_point()[point]
-        finally:
-            os.close(log)
-            os.close(table)
-        moved = since(settled(place), before)
-    assert moved is not None
-    assert tuple(found["PostgreSQL WAL"].values()) == (0, 7, 0, 0, 7 * 4096)
-    assert tuple(found["PostgreSQL tables and indexes"].values()) == (2, 3, 0, 16384, 3 * 8192)
-    assert found["path not known"]["written_bytes"] == 100, "it was closed before the look"
-    for counter, operations in DATA_CALLS.items():
-        ended = [moved.operations[name].calls for name in operations if name in moved.operations]
-        assert sum(one[counter] for one in found.values()) == sum(ended), counter
 
 
 def _about_the_file(calls: pa.Table, kept: os.stat_result) -> None:

@@ -183,25 +183,3 @@ def test_users_may_what_the_modes_say(places: tuple[Path, Path]) -> None:
         assert "not permitted" in refused_to_nobody(folder, 'rm -f "all/root\'s"')
         assert (folder / "all" / "other").stat().st_uid == NOBODY
         assert (folder / "secret").read_text() == "text"
-
-
-def test_renames_replace_what_may_be_replaced(places: tuple[Path, Path]) -> None:
-    for place in places:
-        folder = place / f"of {place.parent.name}"
-        (folder / "full" / "below").mkdir(parents=True)
-        (folder / "empty").mkdir()
-        for name in ("old", "new"):
-            (folder / name).write_text(name)
-        with (folder / "old").open() as held:
-            (folder / "new").rename(folder / "old")
-            assert held.read() == "old", "it was removed while it was open"
-        assert (folder / "old").read_text() == "new"
-        with pytest.raises(OSError, match="Directory not empty"):
-            (folder / "empty").rename(folder / "full")
-        with pytest.raises(IsADirectoryError):
-            (folder / "old").rename(folder / "empty")
-        with pytest.raises(OSError, match="Invalid argument"):
-            (folder / "full").rename(folder / "full" / "below" / "here")
-        (folder / "full").rename(folder / "empty")
-        assert sorted(path.name for path in folder.iterdir()) == ["empty", "old"]
-        assert (folder / "empty" / "below").is_dir()

@@ -122,7 +122,6 @@ def test_only_a_server_that_listens_where_ours_did_is_stopped(tmp_path: Path) ->
 def test_threads_that_come_and_go_are_a_kernels_that_has_them(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a kernel does with them is tried in a guest (tests/mount/test_nfsd_modes.py)."""
     in_force: list[int | None] = [None]
     monkeypatch.setattr(nfsd_threads, "least_threads", lambda: in_force[-1])
     monkeypatch.setattr(nfsd_threads, "set_least_threads", in_force.append)
