@@ -58,8 +58,13 @@ def counting_postgres() -> str:
     pytest.skip("no PostgreSQL 14 to 17, whose pg_stat_wal has its syncs")
 
 
-@pytest.mark.system
-@pytest.mark.parametrize("way", [pytest.param("ebpf", marks=needs.ebpf), "shim"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("ebpf", marks=[needs.ebpf, pytest.mark.long]),
+        pytest.param("shim", marks=pytest.mark.system),
+    ],
+)
 def test_the_number_is_that_of_pg_stat_wal_and_the_time_within_its(way: Way) -> None:
     if way == "shim" and (missing := shim_missing()):
         pytest.skip(missing)

@@ -26,6 +26,7 @@ LEAST: dict[str, Any] = {
     "duration": "1s", "seconds": "1s", "warm_up": "0s", "scale": 1, "warehouses": 1, "clients": 1,
     "terminals": 2, "threads": 1, "size": "1M", "file_size": "1M", "random_operations": 20,
     "connections": 4, "directories": 1, "files": 60, "load": 200, "bytes_per_op": None,
+    "engine": "sqlite", "cache": "warm",
 }  # fmt: skip
 """By parameters' names: what makes the run of a template as small as can be."""
 every_workload = pytest.mark.parametrize("kind", list(WORKLOADS))
@@ -44,8 +45,9 @@ def parameters_of(kind: str) -> dict[str, Any]:
     del given["kind"]
     fields = cls.Parameters.model_fields
     for name, value in LEAST.items():
-        # One that is a word in this workload (a load of the web's) stays.
-        if name in fields and not (isinstance(value, int) and isinstance(given.get(name), str)):
+        # One that is a word in this workload (a load of the web's) stays; no engine is invented.
+        a_word = isinstance(value, int) and isinstance(given.get(name), str)
+        if name in fields and not a_word and (name != "engine" or name in given):
             given[name] = value
     return {name: value for name, value in given.items() if value is not None}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from nfslab.databases.base import LATE_SESSIONS
 from nfslab.databases.postgres import cluster
 from nfslab.errors import RunFailed
 from nfslab.machine.processes import all_statuses
@@ -205,6 +206,7 @@ def test_mixed_scripts_and_a_warm_up_keep_the_invariant(postgres: str, scratch: 
     assert durability.level == "volatile"
     assert "synchronous_commit = off" in durability.reasons[0]
     assert any("loaded anew" in note for note in run.context.notes)
+    assert LATE_SESSIONS not in run.context.notes
 
 
 def test_failed_and_retried_transactions_are_kept_apart(scratch: Path) -> None:

@@ -26,7 +26,7 @@ every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 def tpcb(engine: str, **more: Any) -> TpcbWorkload:
-    given = {"data": "disk", "engine": engine, "duration": 1, "clients": 2, "scale": 2}
+    given = {"data": "disk", "engine": engine, "duration": 1, "clients": 2, "scale": 1}
     work = TpcbWorkload(TpcbParameters(**given | more))
     if not (answer := work.check()).ok:
         pytest.skip(answer.reason)

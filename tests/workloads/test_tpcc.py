@@ -72,7 +72,13 @@ def test_each_condition_is_broken_by_what_contradicts_it(
 )
 def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None:
     work = workload(
-        postgres=postgres, isolation=isolation, calls=calls, warehouses=1, max_tries=1000, warm_up=1
+        postgres=postgres,
+        isolation=isolation,
+        calls=calls,
+        warehouses=1,
+        max_tries=1000,
+        warm_up=1,
+        duration=1,
     )
     assert work.check().ok
     with run_of(work, scratch, name=unique_name()) as run:

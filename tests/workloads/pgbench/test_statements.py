@@ -13,7 +13,7 @@ from nfslab.workloads.pgbench.outcome import statements
 from nfslab.workloads.pgbench.printed import read_printed_report
 from nfslab.workloads.pgbench.statements import read_statements
 
-from tests.workloads.postgres import every_postgres
+from tests.workloads.postgres import newest_postgres
 from tests.workloads.run_context import carry_out, run_of, unique_name
 from tests.workloads.test_pgbench import workload
 
@@ -107,7 +107,7 @@ SELECT '{long}';
 """
 
 
-@every_postgres
+@newest_postgres
 def test_real_ones_sum_to_the_mean_transaction(postgres: str, scratch: Path) -> None:
     """Two scripts; one has a statement of three lines, a pause, a statement twice, a long one."""
     script = scratch / "own.sql"

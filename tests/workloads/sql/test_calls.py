@@ -78,7 +78,7 @@ def test_innodb_counts_what_system_calls_returned(query: str) -> None:
 @pytest.mark.parametrize(
     ("query", "mode"),
     [
-        pytest.param("sort_spill", "delete", marks=pytest.mark.system),
+        pytest.param("sort_spill", "delete", marks=pytest.mark.long),
         *(pytest.param(query, mode, marks=pytest.mark.long)
           for mode in ("delete", "wal")
           for query in ("full_scan", "secondary_range_uncorrelated", "clustered_range",

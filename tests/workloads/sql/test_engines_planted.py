@@ -34,13 +34,6 @@ TEXTS: dict[str, dict[str, Any]] = {
     "mariadb": of_mariadb.STATEMENTS,
     "sqlite": of_sqlite.STATEMENTS,
 }
-quick_on_sqlite = pytest.mark.parametrize(
-    "engine",
-    [
-        pytest.param("sqlite", marks=pytest.mark.system),
-        pytest.param("mariadb", marks=pytest.mark.long),
-    ],
-)
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
@@ -81,9 +74,9 @@ def test_planted_a_row_that_changed_makes_the_answer_wrong(
     assert "1 of 1 answers are wrong" in check.message
 
 
-@quick_on_sqlite
-def test_planted_what_a_writing_query_left_is_wrong(engine: str, scratch: Path) -> None:
-    work = workload(engine, "update_indexed")
+@pytest.mark.system
+def test_planted_what_a_writing_query_left_is_wrong(scratch: Path) -> None:
+    work = workload("sqlite", "update_indexed")
     with prepared(work, scratch) as run:
         outcome = work.measure(run.context)
         changed(work, "UPDATE items SET code = code + 1 WHERE id = 14100")
@@ -138,26 +131,24 @@ def test_planted_a_sort_that_has_memory_enough(engine: str, up: SqlWorkload, scr
             work.verify(run.context, outcome)
 
 
-@quick_on_sqlite
-def test_planted_a_vacuum_that_does_nothing(
-    engine: str, scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right = TEXTS[engine]["vacuum"](None)
+@pytest.mark.system
+def test_planted_a_vacuum_that_does_nothing(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = of_sqlite.STATEMENTS["vacuum"](None)
     idle: Statements[Any] = Statements(
         text="SELECT 1", answer=right.answer, answer_plan=right.answer_plan, changes=right.changes,
         mark=right.mark, proof=right.proof,
     )  # fmt: skip
-    monkeypatch.setitem(TEXTS[engine], "vacuum", lambda asked: idle)
-    work = workload(engine, "vacuum")
+    monkeypatch.setitem(of_sqlite.STATEMENTS, "vacuum", lambda asked: idle)
+    work = workload("sqlite", "vacuum")
     with prepared(work, scratch) as run:
         outcome = work.measure(run.context)
         with pytest.raises(RunFailed, match="vacuum did not do what it is there for"):
             work.verify(run.context, outcome)
 
 
-@quick_on_sqlite
-def test_a_database_that_dies_fails_the_run(engine: str, scratch: Path) -> None:
-    work = workload(engine, "full_scan")
+@pytest.mark.system
+def test_a_database_that_dies_fails_the_run(scratch: Path) -> None:
+    work = workload("sqlite", "full_scan")
     with prepared(work, scratch) as run:
         service = run.context.services.database
         assert service is not None
