@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from nfslab import clock
 from nfslab.captures import tool as tools
@@ -73,20 +74,14 @@ def watched(run: Run, transport: str, **parameters: Any) -> Any:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    ("name", "transport"),
-    [
-        ("tcpdump", "udp"),
-        ("dumpcap", "tcp"),
-        pytest.param("tcpdump", "tcp", marks=pytest.mark.long),
-        pytest.param("dumpcap", "udp", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize(("name", "transport"), [("tcpdump", "udp"), ("dumpcap", "tcp")])
 def test_every_call_is_there_from_the_first_to_the_last(
-    name: str, transport: str, run: Run
+    name: str, transport: str, run: Run, root: Path
 ) -> None:
+    """Packets are kept only when it is asked for; a report reads the analysis of the folder."""
     need(name)
-    evidence = watched(run, transport, tool=name, calls=True)
+    keep = str(root / f"kept-{name}") if name == "dumpcap" else False
+    evidence = watched(run, transport, tool=name, calls=True, keep=keep)
     summary = evidence.summary
     assert summary["notes"] == []
     assert summary["kernel_dropped_packets"] == 0
@@ -105,24 +100,25 @@ def test_every_call_is_there_from_the_first_to_the_last(
     assert sum(evidence.tables["capture_rpc"]["sent_calls_per_s"].to_pylist()) > 0
     operations = evidence.tables["capture_operations"].to_pylist()
     assert {row["operation"] for row in operations} == {"NFSv3 GETATTR"}
-    assert 0 < evidence.cpu_s < evidence.wall_s
+    assert evidence.cpu_s > 0
     cost = summary["cost"]
     assert evidence.cpu_s == pytest.approx(cost["tool_cpu_s"] + cost["decoder_cpu_s"])
-    assert not list((run.context.folder / "evidence").iterdir()), "no packets are kept"
-
-
-@pytest.mark.system
-def test_a_capture_in_which_nothing_happens_is_no_failure(run: Run) -> None:
-    need("dumpcap")
-    with exchange("udp") as port:
-        given = {"interface": "lo", "filter": f"udp port {port}", "tool": "dumpcap"}
-        collector = CaptureCollector(CaptureCollectorParameters(**given))
-        collector.start(run.context)
-        evidence = collector.stop()
-    assert (evidence.summary["packets"], evidence.summary["calls"]) == (0, 0)
-    (note,) = evidence.summary["notes"]
-    assert "no packet on lo passed the filter" in note
-    assert set(evidence.tables) == {"capture_analysis"}
+    folder = run.context.folder
+    assert not list((folder / "evidence").iterdir()), "no packets are kept with the run"
+    assert bool(summary["kept"]) is bool(keep)
+    if keep:
+        (kept,) = Path(keep).iterdir()
+        assert kept.name.startswith(folder.name)
+        assert kept.stat().st_size > CALLS * 2 * 100
+    for table_name, table in evidence.tables.items():
+        checked_name(table_name, "table")
+        pq.write_table(table, folder / "evidence" / f"{table_name}.parquet")
+    stored = stored_analysis(folder, "run 1")
+    assert stored is not None
+    assert (stored.label, stored.calls) == ("run 1", CALLS)
+    assert sum(stored.column("rpcstat/sent_calls")) == CALLS
+    assert "points" in stored.content
+    assert stored_analysis(folder / "logs", "none") is None
 
 
 @pytest.mark.system
@@ -161,37 +157,6 @@ def test_a_capture_without_nfs_says_what_was_there(run: Run) -> None:
     assert (evidence.summary["packets"], evidence.summary["calls"]) == (7, 0)
     (note,) = evidence.summary["notes"]
     assert "no NFS call was seen: 7 packets, 7 UDP datagrams without RPC" in note
-
-
-@pytest.mark.system
-def test_packets_are_kept_only_when_asked_for(run: Run, root: Path) -> None:
-    need()
-    evidence = watched(run, "udp", keep=True)
-    (kept,) = (run.context.folder / "evidence").iterdir()
-    assert evidence.summary["kept"] is True
-    assert evidence.summary["calls"] == CALLS
-    assert kept.stat().st_size > CALLS * 2 * 100
-    folder = root / f"kept-{uuid.uuid4().hex[:8]}"
-    watched(run, "udp", keep=str(folder))
-    (file,) = folder.iterdir()
-    assert file.name.startswith(run.context.folder.name)
-
-
-@pytest.mark.system
-def test_a_run_s_analysis_comes_back_from_its_folder(run: Run) -> None:
-    need()
-    import pyarrow.parquet as pq
-
-    evidence = watched(run, "tcp")
-    for name, table in evidence.tables.items():
-        checked_name(name, "table")
-        pq.write_table(table, run.context.folder / "evidence" / f"{name}.parquet")
-    stored = stored_analysis(run.context.folder, "run 1")
-    assert stored is not None
-    assert (stored.label, stored.calls) == ("run 1", CALLS)
-    assert sum(stored.column("rpcstat/sent_calls")) == CALLS
-    assert "points" in stored.content
-    assert stored_analysis(run.context.folder / "logs", "none") is None
 
 
 @pytest.mark.system
