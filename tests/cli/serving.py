@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-PATIENCE_S = 120
-
 
 @dataclass
 class Served:
@@ -38,7 +36,7 @@ class Served:
     def end(self, number: int = signal.SIGTERM) -> dict[str, Any]:
         """Its last line."""
         self.process.send_signal(number)
-        out, self.err = self.process.communicate(timeout=PATIENCE_S)
+        out, self.err = self.process.communicate()
         self.code = self.process.returncode
         self.ended = json.loads(out)
         return self.ended
@@ -59,7 +57,7 @@ def serving(*arguments: object, port: int = 0) -> Iterator[Served]:
             assert process.stdout is not None
             line = process.stdout.readline()
             if not line:
-                raise AssertionError(process.communicate(timeout=PATIENCE_S)[1])
+                raise AssertionError(process.communicate()[1])
             served = Served(process, json.loads(line))
             yield served
             if served.ended is None:
@@ -102,7 +100,7 @@ def _exactly(file: Any, count: int) -> bytes:
 
 def null(port: int, xid: int = 1, host: str = "127.0.0.1") -> int:
     """NFSv3's NULL; the status of the reply's acceptance (0 is SUCCESS)."""
-    with socket.create_connection((host, port), timeout=PATIENCE_S) as stream:
+    with socket.create_connection((host, port)) as stream:
         reply = ask(stream, call(xid, 100003, 3, 0))
     words = struct.unpack(">IIIIII", reply)
     assert words[0] == xid

@@ -9,19 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pyarrow.parquet as pq
 import pytest
 from nfslab.evidence.syscalls.watch import SyscallWatch
 from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
-from nfslab.workloads.pgbench.parameters import PgbenchParameters
-from nfslab.workloads.pgbench.workload import PgbenchWorkload
-from psycopg.conninfo import conninfo_to_dict
 
 from tests.cli.invocation import nfslab
-from tests.cli.watching import ROUNDS, loads, watched_syncer
+from tests.cli.watching import watched_syncer
 from tests.machine import needs
-from tests.workloads.run_context import run_of, scratch_folder
 
 Capture = pytest.CaptureFixture[str]
 PATTERN = """
@@ -212,45 +207,6 @@ def test_a_stale_postmaster_file(capsys: pytest.CaptureFixture[str], tmp_path: P
     said = nfslab(capsys, "syscalls", "--postgres", tmp_path)
     assert said.code == 2
     assert "no PostgreSQL runs" in said.err
-
-
-def session(conninfo: str, **more: str) -> psycopg.Connection[Any]:
-    return psycopg.connect(conninfo, autocommit=True, **more)  # type: ignore[arg-type]
-
-
-@needs.ebpf
-@pytest.mark.long
-def test_a_postgresql_by_its_data_directory_and_its_tables_by_name(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=10, clients=2))
-    if not work.check().ok:
-        pytest.skip(work.check().reason)
-    with scratch_folder() as root, run_of(work, root, name="one") as run:
-        work.prepare(run.context)
-        service = run.context.services.postgres
-        with session(service.conninfo, dbname="pgbench") as sql:
-
-            def load() -> None:
-                sql.execute("INSERT INTO pgbench_history (tid) VALUES (1)")
-                sql.execute("CHECKPOINT")
-
-            options = ["--postgres", service.data_directory, "--by-relation",
-                       "--level", "counts", "--json"]  # fmt: skip
-            with loads(monkeypatch, load):
-                monkeypatch.setenv("PGUSER", conninfo_to_dict(service.conninfo)["user"])
-                said = nfslab(capsys, "syscalls", *options)
-                monkeypatch.setenv("PGUSER", "nobody_of_this_name")
-                refused = nfslab(capsys, "syscalls", *options)
-    assert said.code == refused.code == 0
-    rows = {row["name"]: row for row in json.loads(said.out)["classes"]}
-    # A checkpoint writes what was inserted before it.
-    assert rows["pgbench.public.pgbench_history (table)"]["calls"]["writes"]["calls"] >= ROUNDS
-    assert rows["PostgreSQL WAL"]["calls"]["fdatasync"]["calls"] >= ROUNDS
-    assert "table" in refused.err
-    found = json.loads(refused.out)
-    assert any("nobody_of_this_name" in note for note in found["notes"])
-    assert not [row for row in found["classes"] if "(table" in row["name"]]
 
 
 @needs.ebpf

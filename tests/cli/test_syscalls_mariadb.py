@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.evidence.syscalls.ways import Asked, Subject, obstacle
 
 from tests.cli.mariadb_server import CHECKPOINTS, PAGE_BYTES, Cluster, Counters, Server, missing
 from tests.cli.watching import watching
@@ -167,62 +165,3 @@ def test_pages_go_by_the_doublewrite_buffer(cluster: Cluster, tmp_path: Path) ->
     )
     for name in PAGES:
         assert watch.calls(name, "writes") == len([1 for other, _ in pages if other == name])
-
-
-LIFE = """
-CREATE DATABASE shop;
-USE shop;
-CREATE TABLE orders (id INT PRIMARY KEY, what VARCHAR(20)) ENGINE=InnoDB;
-INSERT INTO orders SELECT seq, 'a thing' FROM seq_1_to_2000;
-ALTER TABLE orders ADD note TEXT, ALGORITHM=COPY;
-CREATE TRIGGER always BEFORE INSERT ON orders FOR EACH ROW SET NEW.note = 'new';
-CREATE VIEW all_orders AS SELECT * FROM orders;
-CREATE TABLE parts (id INT) ENGINE=InnoDB PARTITION BY HASH(id) PARTITIONS 2;
-CREATE TABLE old (id INT) ENGINE=MyISAM;
-CREATE TABLE aria (id INT) ENGINE=Aria;
-INSERT INTO aria VALUES (1);
-CREATE TEMPORARY TABLE brief (id INT) ENGINE=InnoDB;
-INSERT INTO brief SELECT seq FROM seq_1_to_2000;
-SET tmp_memory_table_size = 1024, max_heap_table_size = 16384;
-SELECT COUNT(*) FROM (SELECT DISTINCT REPEAT(seq, 100) FROM seq_1_to_2000) AS on_disk;
-SET GLOBAL slow_query_log = 1, general_log = 1;
-SET GLOBAL log_output = 'TABLE';
-SELECT 1;
-FLUSH LOGS;
-SHUTDOWN;
-"""
-
-
-@pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
-def test_every_file_from_start_to_shutdown_has_its_class(way: str) -> None:
-    with scratch_folder(in_memory=False) as root:
-        cluster = Cluster(root)
-        argv = cluster.argv("--innodb-use-native-aio=OFF", "--general-log=OFF")
-        reason, _ = obstacle(way, Asked("counts"), Subject(argv=argv))  # type: ignore[arg-type]
-        if reason:
-            pytest.skip(f"{way}: {reason}")
-        watch = [sys.executable, "-m", "nfslab", "syscalls", "--way", way, "--level", "counts"]
-        with cluster.started([*watch, "--by-file", "--json", "--", *argv]) as server:
-            server.ask(LIFE)
-            out, said = server.process.communicate()
-        assert server.process.returncode == 0, said
-        there = {path.relative_to(cluster.data).as_posix() for path in cluster.data.rglob("*")}
-        folders = {name for name in there if (cluster.data / name).is_dir()}
-    found: dict[str, set[str]] = {}
-    for row in json.loads(out)["files"]:
-        if row["name"].startswith(f"{cluster.data}/"):
-            name = row["name"].removeprefix(f"{cluster.data}/")
-            found.setdefault(row["class"], set()).add(name)
-    assert found.pop("other files", set()) <= folders | {"shop"}
-    named = {name: files & there for name, files in found.items()}
-    assert named[REDO] == {"ib_logfile0"}
-    assert named[SYSTEM] == {"ibdata1"}
-    assert named[UNDO] == {"undo001", "undo002"}
-    assert named[BINLOG] >= {"binlog.000001", "binlog.000002", "binlog.index", "binlog.state"}
-    assert found[TEMPORARY] >= {"ibtmp1"}
-    data = {name for name in there if name.endswith(".ibd")}
-    assert {"shop/parts#P#p0.ibd", "mysql/gtid_slave_pos.ibd"} <= named[DATA] <= data
-    assert named["Aria log"] == {"aria_log.00000001", "aria_log_control"}
-    assert named["Aria and MyISAM tables"] >= {"shop/old.MYD", "shop/aria.MAD", "mysql/db.MAI"}
-    assert named["MariaDB other"] >= {"shop/orders.frm", "shop/db.opt"}
-    assert "ddl_recovery.log" in found["MariaDB other"]

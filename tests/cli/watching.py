@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from nfslab.evidence.syscalls.watch import SyscallWatch
-
-ROUNDS = 3
 SYNCER = """
 import os, sys
 file = os.open(sys.argv[1] + "/x-journal", os.O_RDWR | os.O_CREAT)
@@ -79,44 +71,3 @@ def watched_syncer(folder: Path) -> Iterator[tuple[Syncer, subprocess.Popen[str]
     finally:
         if syncer.process.poll() is None:
             syncer.end()
-
-
-@contextmanager
-def loads(monkeypatch: pytest.MonkeyPatch, *loads: Callable[[], object]) -> Iterator[None]:
-    """Each of these again and again, in a thread of its own. A watch that this process begins
-    meanwhile is ended by Ctrl-C as soon as each was done some times under it."""
-    done, changed, over = [0] * len(loads), threading.Condition(), threading.Event()
-    attach = SyscallWatch.attach
-
-    def repeat(n: int) -> None:
-        while not over.is_set():
-            loads[n]()
-            with changed:
-                done[n] += 1
-                changed.notify_all()
-
-    def end(wanted: list[int]) -> None:
-        with changed:
-            changed.wait_for(
-                lambda: over.is_set() or all(a >= b for a, b in zip(done, wanted, strict=True))
-            )
-            if not over.is_set():
-                os.kill(os.getpid(), signal.SIGINT)
-
-    with ThreadPoolExecutor() as pool:
-
-        def attached(watch: SyscallWatch) -> None:
-            attach(watch)
-            with changed:  # one of each may have begun before
-                pool.submit(end, [n + 1 + ROUNDS for n in done])
-
-        monkeypatch.setattr(SyscallWatch, "attach", attached)
-        repeated = [pool.submit(repeat, n) for n in range(len(loads))]
-        try:
-            yield
-        finally:
-            with changed:
-                over.set()
-                changed.notify_all()
-            for one in repeated:
-                one.result()

@@ -9,14 +9,13 @@ import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nfslab._core import CoreError, Mount, Server, SyscallWatch, syscalls_grants
 
-from tests.core.watched_program import Program, Seen, needs_ebpf, rows
+from tests.core.watched_program import Program, Seen, needs_ebpf
 from tests.machine import needs
 
 pytestmark = needs_ebpf
@@ -307,32 +306,6 @@ def test_a_sync_is_as_long_as_by_the_program_s_own_clock(tmp_path: Path) -> None
     assert sum(own_ns) - sum(latency_ns) <= processor_ns + tick_ns
 
 
-CALLS_A_ROUND = ("pwrite64", "pread64", "lseek", "ftruncate", "fsync")
-
-
-@long
-def test_all_calls_are_counted_from_one_instant_to_another(tmp_path: Path) -> None:
-    """A program makes one of each, round and round. To attach to them all takes a fifth of a
-    second, to detach from them a second or two: neither may make one of them more than another."""
-    with Program() as program:
-        program.do(opened(Path("/dev/shm") / tmp_path.name, "os.O_RDWR | os.O_CREAT | os.O_EXCL"))
-        program.do(
-            f"os.unlink('/dev/shm/{tmp_path.name}'); rounds = 0; over = False\n"
-            "def work():\n    global rounds\n    while not over:\n"
-            "        os.pwrite(fd, b'x', 0); os.pread(fd, 1, 0); os.lseek(fd, 0, 0)\n"
-            "        os.ftruncate(fd, 1); os.fsync(fd); rounds += 1"
-        )
-        program.do("thread = threading.Thread(target=work); thread.start()")
-        watch = SyscallWatch([program.pid], "counts", lseek=True)
-        program.do("n = rounds\nwhile rounds < n + 20000: thread.join(0.001)")
-        watch.stop()
-        program.do("over = True; thread.join()")
-        seen = Counter({row["call"]: row["calls"] for row in rows(watch.counts())})
-    calls = [seen[name] for name in CALLS_A_ROUND]
-    assert min(calls) >= 20_000
-    assert max(calls) - min(calls) < 0.05 * min(calls), seen
-
-
 @needs.fuse
 @long
 def test_on_a_mount_the_inode_is_the_one_that_stat_shows(tmp_path: Path) -> None:
@@ -359,35 +332,6 @@ def test_on_a_mount_the_inode_is_the_one_that_stat_shows(tmp_path: Path) -> None
     assert inode == stat.st_ino
     assert device == f"{os.major(stat.st_dev)}:{os.minor(stat.st_dev)}"
     assert [row["call"] for row in seen.syncs] == ["fdatasync"]
-
-
-@needs.mount
-@long
-def test_a_file_is_named_by_the_mount_through_which_it_was_opened(tmp_path: Path) -> None:
-    bound, memory = tmp_path / "bound", tmp_path / "memory"
-    for folder in (tmp_path / "source" / "deep", bound, memory):
-        folder.mkdir(parents=True)
-    mounts = [["--bind", str(tmp_path / "source" / "deep"), str(bound)],
-              ["-t", "tmpfs", "none", str(memory)]]  # fmt: skip
-    made: list[str] = []
-    try:
-        for arguments in mounts:
-            subprocess.run(["mount", *arguments], check=True)
-            made.append(arguments[-1])
-        with Program() as program:
-            watch = SyscallWatch([program.pid], "sync")
-            for folder in (bound, memory):
-                program.do(opened(folder / "data") + "; os.fsync(fd)")
-            program.do("fd = os.memfd_create('nameless'); os.fsync(fd)")
-            program.do("fd = None")
-            seen = Seen(watch)
-        watch.stop()
-    finally:
-        for place in made:
-            subprocess.run(["umount", "-l", place], check=True)
-    # Memory of its own has no place in any tree.
-    paths = [str(bound / "data"), str(memory / "data"), "memfd:nameless"]
-    assert [row["path"] for row in seen.files] == paths
 
 
 @needs.loop

@@ -28,7 +28,6 @@ import pytest
 from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.hosts.base import Hosts, Link
 from nfslab.hosts.local import LocalHost
-from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine import nfs_mounts
 from nfslab.machine.mounts import mounts
 from nfslab.machine.nfsd_threads import least_threads
@@ -211,51 +210,6 @@ class TestOneServer:
         assert +told == seen
         assert sum(told.values()) > 60
 
-    def test_a_mount_that_somebody_else_has_is_refused(
-        self, nfsd: Nfsd, scratch: Path, resources: Resources, tmp_path: Path
-    ) -> None:
-        options = f"vers=4.2,port={nfsd.port}"
-        argv = ["mount", "-t", "nfs", "-o", options, "127.0.0.1:/", str(tmp_path)]
-        subprocess.run(argv, check=True)
-        ours = nfsd.target(scratch, vers="4.2")
-        with pytest.raises(RunFailed) as told:
-            ours.up(resources, HERE)
-        assert str(tmp_path) in str(told.value.why)
-        # It is not seen any more, but the kernel still has its connections.
-        with (tmp_path / "held").open("w"):
-            subprocess.run(["umount", "-l", str(tmp_path)], check=True)
-            with pytest.raises(RunFailed, match="somebody else"):
-                ours.up(resources, HERE)
-        ours.down(ours.up(resources, HERE))
-        [held] = nfsd.folder.iterdir()
-        held.unlink()
-
-    def test_a_mount_that_somebody_stands_in_goes_all_the_same(
-        self, nfsd: Nfsd, scratch: Path, resources: Resources, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Lazily, within a bound; what is mounted then shares no connection with it."""
-        # The other limit stays: within it umount(8) has to start, and takes the mount away.
-        monkeypatch.setattr(nfs_mounts, "ANSWER_LIMIT_S", 0.5)
-        one = nfsd.target(scratch, vers="4.2")
-        place = one.up(resources, HERE)
-        bystander = subprocess.Popen(["sleep", "1000"], cwd=place.path)
-        try:
-            one.down(place)
-            assert not any(seen.mount_point == place.mount_point for seen in mounts())
-            assert list(scratch.iterdir()) == []
-            assert bystander.poll() is None, "it is nobody of ours"
-            own = nfsd.target(scratch, vers="4.2", nconnect=3)
-            again = own.up(resources, HERE)
-            assert again.facts["nfs"]["transports"] == 3
-            (again.path / "file").write_bytes(b"its own")
-            [stored] = nfsd.folder.glob("*/file")
-            assert stored.read_bytes() == b"its own"
-            own.down(again)
-        finally:
-            bystander.kill()
-            bystander.wait()
-        assert list(nfsd.folder.iterdir()) == []
-
 
 @kernel
 def test_further_options_settings_and_the_server_are_as_asked(
@@ -344,25 +298,6 @@ def test_the_kernels_client_on_the_embedded_server(
         with (place.path / "file").open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             assert file.read() == data
-
-
-@kernel
-def test_over_a_link_between_two_network_namespaces(scratch: Path, resources: Resources) -> None:
-    if not (usable := NamespaceHost.available()).ok:
-        pytest.skip(usable.reason)
-    client = NamespaceHost()
-    client.up(resources)
-    try:
-        hosts = Hosts(files=client, servers=LocalHost())
-        with up(scratch, resources, hosts, vers="4.2", nconnect=2) as place:
-            [seen] = [one for one in mounts() if one.mount_point == place.mount_point]
-            assert seen.option("addr") == client.link.server
-            assert seen.option("clientaddr") == client.link.client
-            (place.path / "file").write_bytes(b"over the link")
-            [stored] = scratch.glob("*/export/data/file")
-            assert stored.read_bytes() == b"over the link"
-    finally:
-        client.down()
 
 
 BUSY_RUN = """
