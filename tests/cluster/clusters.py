@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
 import select
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,19 +15,14 @@ from typing import Any
 import pytest
 from nfslab.cluster import link, remote
 from nfslab.cluster.certificates import Authority, Papers, papers_in
-from nfslab.cluster.here import MemberHere
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
-from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.cluster.remote import ClusterThere, MemberThere
 from nfslab.hosts.base import Link as Addresses
-from nfslab.hosts.namespace import NamespaceHost
-from nfslab.machine.resources import Resources
 
 from tests.cluster.hearing import PATIENCE_S
 
 PART = "nfslab.offered.part"
-DELAY_S = 0.1
 QUIET_S = 5.0
 """Of tests in which somebody is silent: longer than a busy machine keeps others from running."""
 WORKER = Path(__file__).with_name("worker.py")
@@ -177,96 +170,3 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
             yield process
         finally:
             process.kill()
-
-
-@contextlib.contextmanager
-def three_namespaces() -> Iterator[dict[str, tuple[list[str], Addresses]]]:
-    """Of each name: the words that enter its namespace, and its addresses."""
-    with contextlib.ExitStack() as stack:
-        found = {}
-        for name in ("one", "two", "three"):
-            host = NamespaceHost()
-            host.up(stack.enter_context(Resources(f"namespace of {name}")))
-            stack.callback(host.down)
-            assert host._network is not None
-            found[name] = (["nsenter", f"--net={host._network}"], host.link)
-        yield found
-
-
-@contextlib.contextmanager
-def on_a_bridge(names: Sequence[str]) -> Iterator[dict[str, tuple[list[str], Addresses]]]:
-    """As `three_namespaces`, of one network: all of them see this machine at one address."""
-    made = NamespacesHere(names)
-    with Resources("namespaces on a bridge") as resources:
-        try:
-            made.up(resources)
-            server = made.link.server
-            yield {
-                one.name: (list(one._before), Addresses(server, one.address))
-                for one in made.members
-                if isinstance(one, MemberHere)
-            }
-        finally:
-            made.close()
-
-
-def device_of_namespace(before: Sequence[str]) -> str:
-    """The device of this machine that leads into it; `before`: the words that enter it."""
-    shown = subprocess.run(
-        [*before, "ip", "-json", "link", "show", "eth0"], capture_output=True, check=True
-    )
-    return socket.if_indextoname(json.loads(shown.stdout)[0]["link_index"])
-
-
-def device_of(address: str) -> str:
-    """The device of this machine that has it."""
-    shown = subprocess.run(
-        ["ip", "-json", "address", "show", "to", address], capture_output=True, check=True
-    )
-    name: str = next(row["ifname"] for row in json.loads(shown.stdout) if row)
-    return name.partition("@")[0]
-
-
-class SlowWire:
-    """Forwards bytes between whoever dials it and an address, those of one way `DELAY_S` later."""
-
-    def __init__(self, address: str, delayed: str) -> None:
-        host, _, port = address.removeprefix("tls://").rpartition(":")
-        self._there = (host, int(port))
-        self._delays = {"there": (DELAY_S, 0.0), "back": (0.0, DELAY_S)}[delayed]
-        self._loop = Loop()
-        self._writers: list[asyncio.StreamWriter] = []
-        self.address: str = self._loop.call(self._listening())
-
-    async def _listening(self) -> str:
-        self._server = await asyncio.start_server(self._dialled, "127.0.0.1", 0)
-        return f"tls://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    async def _dialled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back, there = await asyncio.open_connection(*self._there)
-        self._writers += [writer, there]
-        towards, backwards = self._delays
-        await asyncio.gather(
-            self._copied(reader, there, towards), self._copied(back, writer, backwards)
-        )
-
-    async def _copied(
-        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, delay_s: float
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        with contextlib.suppress(OSError):
-            while found := await source.read(65536):
-                loop.call_later(delay_s, sink.write, found)
-        # Its end, too, or the other side waits for it.
-        loop.call_later(delay_s, sink.close)
-
-    def close(self) -> None:
-        async def closed() -> None:
-            self._server.close()
-            for writer in self._writers:
-                writer.close()
-                with contextlib.suppress(OSError):
-                    await writer.wait_closed()
-
-        self._loop.call(closed())
-        self._loop.close()

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 from nfslab.cluster.base import Agent, Member
-from nfslab.cluster.bridge import HOSTS_MAX
 from nfslab.cluster.here import AgentHere
 from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import RunFailed
-from nfslab.hosts.namespace import LINK_NAME_CHARACTERS
 from nfslab.machine.resources import Resources
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 
@@ -38,6 +36,7 @@ def network_of(agent: Agent) -> int:
     return os.stat(f"/proc/{agent._child.process.pid}/ns/net").st_ino
 
 
+@pytest.mark.system
 @needs_namespaces
 def test_each_has_an_address_and_a_network_of_its_own(resources: Resources) -> None:
     cluster = NamespacesHere(["a", "b", "c"])
@@ -59,20 +58,6 @@ def test_each_has_an_address_and_a_network_of_its_own(resources: Resources) -> N
         for agent in agents:
             agent.end()
         assert len(traces(resources)) == 1 + 2 * 3, "a bridge; of each a device and a namespace"
-    finally:
-        cluster.close()
-    assert traces(resources) == []
-    assert resources.close() == []
-
-
-@needs_namespaces
-def test_as_many_as_there_may_be_have_names_of_their_own(resources: Resources) -> None:
-    cluster = NamespacesHere([f"h{number}" for number in range(HOSTS_MAX)])
-    try:
-        cluster.up(resources)
-        assert len({one.address for one in cluster.members}) == HOSTS_MAX
-        devices = [name for name in traces(resources) if len(name) <= LINK_NAME_CHARACTERS]
-        assert len(devices) == 1 + HOSTS_MAX
     finally:
         cluster.close()
     assert traces(resources) == []

@@ -15,6 +15,7 @@ from nfslab.machine.resources import Resources, recover
 
 from tests.cluster.hearing import PATIENCE_S, heard
 
+pytestmark = pytest.mark.system
 PART = "nfslab.offered.part"
 
 
@@ -30,30 +31,19 @@ def folder_of(pid: int) -> Path:
     return Path(os.readlink(f"/proc/{pid}/cwd"))
 
 
-def test_orders_reach_it_and_its_events_come_back_with_its_end(agent: Agent) -> None:
+def test_orders_reach_it_and_what_it_left_comes_home(agent: Agent, tmp_path: Path) -> None:
+    pid = agent._child.process.pid  # type: ignore[attr-defined]
+    folder = folder_of(pid)
+    (folder / "samples").mkdir()
+    (folder / "samples" / "one").write_bytes(b"\0" * 4096)
     agent.tell("plan", plan={"no": "plan"})
     assert heard(agent, "error")["kind"] == "config"
     assert heard(agent, "ended")["why"] == "exit code 1"
-    agent.end()
-
-
-def test_left_alone_it_ends_and_its_folder_goes(agent: Agent) -> None:
-    pid = agent._child.process.pid  # type: ignore[attr-defined]
-    folder = folder_of(pid)
-    assert folder.is_dir()
-    agent.end()
-    assert heard(agent, "ended")["why"] == "exit code 3"
-    assert not Path(f"/proc/{pid}").exists()
-    assert not folder.exists()
-
-
-def test_what_it_left_comes_home(agent: Agent, tmp_path: Path) -> None:
-    folder = folder_of(agent._child.process.pid)  # type: ignore[attr-defined]
-    (folder / "samples").mkdir()
-    (folder / "samples" / "one").write_bytes(b"\0" * 4096)
     agent.fetch(tmp_path / "home")
     assert (tmp_path / "home" / "samples" / "one").read_bytes() == b"\0" * 4096
     agent.end()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not folder.exists()
 
 
 def test_a_kill_is_told(agent: Agent) -> None:

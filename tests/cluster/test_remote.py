@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +13,10 @@ import pytest
 from nfslab.cluster import link
 from nfslab.cluster.attended import BEAT_S, GRACE_S
 from nfslab.cluster.base import SILENCE_S, Patience
-from nfslab.cluster.identity import facts_here, limits_here
+from nfslab.cluster.identity import facts_here
 from nfslab.cluster.loop import Loop
-from nfslab.cluster.remote import AgentThere, ClusterThere
-from nfslab.cluster.settings import joined
+from nfslab.cluster.remote import AgentThere
 from nfslab.errors import RunFailed
-from nfslab.machine.journal import boot_id
 
 from tests.cluster.clusters import (
     PART,
@@ -29,7 +24,6 @@ from tests.cluster.clusters import (
     Cluster,
     Watched,
     children_of,
-    ended,
     folder_of,
     lasting,
     patient,
@@ -72,17 +66,7 @@ def test_bounds_keep_the_promise_of_three_seconds() -> None:
     assert SILENCE_S == 2.0
 
 
-def test_orders_reach_it_and_its_events_come_back_with_its_end(calm: Cluster) -> None:
-    with calm.connected() as connected:
-        (member,) = connected.members
-        assert (member.name, member.address) == ("one", "127.0.0.1")
-        agent = member.begin(PART)
-        agent.tell("plan", plan={"no": "plan"})
-        assert heard(agent, "error")["kind"] == "config"
-        assert heard(agent, "ended")["why"] == "exit code 1"
-        agent.end()
-
-
+@pytest.mark.long
 def test_what_it_left_comes_home_and_its_folder_goes(calm: Cluster, tmp_path: Path) -> None:
     with calm.connected() as connected:
         agent = connected.members[0].begin(PART)
@@ -102,27 +86,7 @@ def test_what_it_left_comes_home_and_its_folder_goes(calm: Cluster, tmp_path: Pa
         assert not folder.exists()
 
 
-def test_a_killed_agent_is_told_of(calm: Cluster) -> None:
-    with calm.connected() as connected:
-        agent = connected.members[0].begin(PART)
-        os.kill(only_child(calm).pid, signal.SIGKILL)
-        assert heard(agent, "ended")["why"] == "killed by SIGKILL"
-        agent.end()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may hurry")
-def test_workers_hurry_and_their_agents_do_not(calm: Cluster) -> None:
-    """What is measured runs as everything else does."""
-    with calm.connected() as connected:
-        connected.members[0].begin(PART)
-        worker = calm.workers["one"].pid
-        assert os.getpriority(os.PRIO_PROCESS, worker) == -10
-        assert os.getpriority(os.PRIO_PROCESS, only_child(calm).pid) == 0
-        threads = {one.name: one.native_id for one in threading.enumerate()}
-        assert os.getpriority(os.PRIO_PROCESS, threads["cluster"] or 0) == -10
-        assert os.getpriority(os.PRIO_PROCESS, 0) == 0
-
-
+@pytest.mark.long
 def test_words_by_the_megabyte_all_arrive_in_order(tmp_path: Path, state: Path) -> None:
     program = tmp_path / "talks.py"
     program.write_text(
@@ -152,6 +116,7 @@ def test_words_by_the_megabyte_all_arrive_in_order(tmp_path: Path, state: Path) 
         made.close()
 
 
+@pytest.mark.long
 def test_a_frozen_worker_is_lost_and_ends_its_agents_when_it_wakes(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +138,7 @@ def test_a_frozen_worker_is_lost_and_ends_its_agents_when_it_wakes(
     agent.member.link._loop.close()
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_lost_and_the_next_one_cleans_up(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -194,79 +160,7 @@ def test_a_killed_worker_is_lost_and_the_next_one_cleans_up(
     assert any("cluster worker one" in sentence for sentence in said["cleaned"])
 
 
-PRIME = """
-import signal, sys
-from pathlib import Path
-from nfslab.cluster.certificates import papers_in
-from nfslab.cluster import link
-from nfslab.cluster.link import Link, members_at
-from nfslab.cluster.loop import Loop
-from nfslab.cluster.remote import MemberThere
-link.SILENCE_S = link.CONNECT_S = 60.0
-folder, address = sys.argv[1:]
-papers, loop = papers_in(Path(folder), "prime"), Loop()
-((name, where),) = loop.call(members_at(address, papers))
-member = MemberThere(Link(name, where, papers, loop), loop)
-member.connect()
-agent = member.begin("nfslab.offered.part")
-print("begun", flush=True)
-signal.pause()
-"""
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_without_its_prime_no_agent_goes_on(cluster: Cluster, how: signal.Signals) -> None:
-    argv = [sys.executable, "-c", PRIME, str(cluster.folder), cluster.address]
-    with ended(subprocess.Popen(argv, stdout=subprocess.PIPE)) as prime:
-        assert prime.stdout is not None
-        assert prime.stdout.readline() == b"begun\n"
-        child = only_child(cluster)
-        # A child that does not look at its input is killed.
-        stop(child.pid)
-        prime.send_signal(how)
-        assert child.ends()
-    agent = begun(cluster)
-    agent.member.link._loop.close()
-
-
-def test_workers_end_with_their_scheduler(cluster: Cluster) -> None:
-    worker = cluster.workers["one"]
-    cluster.scheduler.kill()
-    assert worker.wait(PATIENCE_S) == 0
-
-
-def test_who_leaves_leaves_it_free(calm: Cluster) -> None:
-    """Also with an agent that has to be killed: the next prime need not try again."""
-    for _ in range(3):
-        with calm.connected() as connected:
-            connected.members[0].begin(PART)
-            child = only_child(calm)
-            stop(child.pid)
-        assert not child.lives()
-
-
-def test_one_that_cannot_be_had_frees_the_others(cluster: Cluster) -> None:
-    cluster.worker("two")
-    loop = Loop()
-    (two,) = cluster.joined(loop, "two")
-    two.connect()
-    with pytest.raises(RunFailed, match="two is taken"):
-        joined(cluster.address, cluster.folder)
-    # The first was greeted before that, and is free again.
-    (one,) = cluster.joined(loop, "one")
-    one.connect()
-    ClusterThere([one, two], loop).close()
-
-
-def test_one_prime_at_a_time(calm: Cluster) -> None:
-    with calm.connected():
-        loop = Loop()
-        (member,) = calm.joined(loop)
-        with pytest.raises(RunFailed, match="one is taken"):
-            member.connect()
-        loop.close()
-
-
+@pytest.mark.long
 def test_another_state_of_nfslab_is_refused_by_both_sides(
     calm: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,38 +177,3 @@ def test_another_state_of_nfslab_is_refused_by_both_sides(
     with pytest.raises(RunFailed, match="one has another nfslab"):
         member.connect()
     loop.close()
-
-
-def test_a_name_is_joined_once(calm: Cluster) -> None:
-    said = calm.worker("one")
-    assert said["event"] == "error"
-    assert "name taken, one" in said["why"]
-    assert "name each host once" in said["fix"]
-
-
-def test_what_cannot_be_begun_says_why(calm: Cluster) -> None:
-    with calm.connected() as connected:
-        (member,) = connected.members
-        with pytest.raises(RunFailed, match="no process can be started on one"):
-            member.begin("os")
-        # As where the disk is full: the worker has no place for an agent's folder.
-        (folder,) = calm.temporary.glob("nfslab-*")
-        folder.rename(folder.with_name(f"{folder.name}-away"))
-        try:
-            with pytest.raises(RunFailed, match="No such file or directory"):
-                member.begin(PART)
-        finally:
-            folder.with_name(f"{folder.name}-away").rename(folder)
-
-
-def test_facts_are_those_of_the_machine(calm: Cluster) -> None:
-    with calm.connected() as connected:
-        own = facts_here() | limits_here() | {"boot_id": boot_id()}
-        assert connected.members[0].facts() == own
-
-
-def test_the_doctor_there_is_asked(calm: Cluster) -> None:
-    with calm.connected() as connected:
-        (member,) = connected.members
-        groups = {probe["group"] for probe in member.doctor()["probes"]}
-        assert {"targets", "collectors"} <= groups

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from nfslab.cluster import settings
-from nfslab.cluster.record import write_record
 from nfslab.cluster.settings import ClusterSection, connect
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed
 from pydantic import ValidationError
 
 from tests.cli.invocation import nfslab
@@ -44,40 +43,7 @@ def test_bad_input_is_told_of(case: str) -> None:
     assert said in str(raised.value)
 
 
-def test_a_scheduler_that_is_not_there(tmp_path: Path, state: Path) -> None:
-    section = ClusterSection(scheduler="tls://127.0.0.1:1", certificates=str(tmp_path))
-    with pytest.raises(UsageError, match="no certificates of a cluster"):
-        connect(section)
-    made = Cluster(tmp_path)
-    try:
-        section = ClusterSection(scheduler=made.address, certificates=str(made.folder))
-        with pytest.raises(RunFailed, match="no host has joined the cluster"):
-            connect(section)
-    finally:
-        made.close()
-    with pytest.raises(RunFailed, match="no scheduler of this cluster can be reached") as raised:
-        connect(section)
-    assert raised.value.why == "Connection refused"
-
-
-def test_a_cluster_is_found_by_the_record_beside_its_certificates(
-    tmp_path: Path, state: Path
-) -> None:
-    """As launchers have it: the address is not known when the experiment file is written."""
-    made = Cluster(tmp_path)
-    section = ClusterSection(certificates=str(made.folder), members=1)
-    try:
-        with pytest.raises(UsageError, match="no cluster is running"):
-            connect(section)
-        made.worker("one")
-        write_record(made.folder, made.address, [])
-        cluster = connect(section)
-        assert [member.name for member in cluster.members] == ["one"]
-        cluster.close()
-    finally:
-        made.close()
-
-
+@pytest.mark.long
 def test_another_number_of_hosts_than_was_said(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,6 +65,7 @@ def test_another_number_of_hosts_than_was_said(
         made.close()
 
 
+@pytest.mark.system
 def test_commands_refuse_what_they_cannot_do(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -114,41 +81,12 @@ def test_commands_refuse_what_they_cannot_do(
         assert what in said.err
 
 
-def test_without_hosts_a_cluster_for_launchers_is_started(
-    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "shared"
-    started = nfslab(capsys, "cluster", "start", "--dir", str(folder))
-    assert (started.code, started.err) == (0, "")
-    assert f"certificates: {folder}" in started.out
-    none = nfslab(capsys, "cluster", "check", "--dir", str(folder))
-    assert none.code == 1
-    assert "no host has joined" in none.err
-    stopped = nfslab(capsys, "cluster", "stop", "--dir", str(folder))
-    assert (stopped.code, stopped.out) == (0, "scheduler: ended\n")
-    assert not folder.exists()
-
-
-def test_what_others_made_is_not_removed(
-    state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """As a Kubernetes Secret is: certificates without a record."""
-    made = Cluster(tmp_path)
-    try:
-        words = ["--scheduler", made.address, "--dir", str(made.folder)]
-        stopped = nfslab(capsys, "cluster", "stop", *words)
-        assert (stopped.code, stopped.out) == (0, "scheduler: ended\n")
-        assert made.scheduler.wait(PATIENCE_S) == 0
-        assert (made.folder / "ca.key").exists()
-    finally:
-        made.close()
-
-
 def launched(*words: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-P", "-m", "nfslab.cluster", *words]
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_what_launchers_start_finds_its_scheduler_by_the_folder(
     state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

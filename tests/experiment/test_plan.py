@@ -59,7 +59,7 @@ def test_the_order_of_a_seed_is_fixed_for_ever() -> None:
     ]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**40))
 def test_every_place_in_a_block_is_equally_likely(seed: int) -> None:
     """Each of 4 points must come first in about a quarter of 800 blocks (6 sigma: 73)."""
