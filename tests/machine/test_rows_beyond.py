@@ -63,7 +63,7 @@ def lower(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_totals_of_a_text_have_every_call(monkeypatch: pytest.MonkeyPatch, level: Level) -> None:
     whole = summed(*read_text(io.BytesIO(text()), level))
     lower(monkeypatch)
-    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 1000)
+    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 5000)
     seen, summary = read_text(io.BytesIO(text()), level)
     assert seen.tables["syncs"].num_rows == SYNCS
     if level == "events":
@@ -95,7 +95,7 @@ def found_of(found: Syscalls, name: str) -> ClassRow:
 
 def test_what_is_kept_of_a_text_does_not_grow_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     lower(monkeypatch)
-    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 1000)
+    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 5000)
     kept = []
     for times in (1, 4):
         seen, _ = read_text(io.BytesIO(text() * times), "events")

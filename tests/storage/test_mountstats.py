@@ -26,7 +26,7 @@ def one(text: str) -> MountCounts:
     return mount
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(pairs())
 def test_every_number_is_where_it_belongs(two: tuple[Written, Written]) -> None:
     """The positions are those of net/sunrpc/stats.c and xprtsock.c, written here once more."""
