@@ -123,7 +123,6 @@ def calls_of(file: Path, point: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.system
-@pytest.mark.usefixtures("far_ahead")
 def test_each_process_is_a_client_of_each_server_as_these_recorded(
     tmp_path: Path, capsys: Capture
 ) -> None:
@@ -146,7 +145,6 @@ def test_each_process_is_a_client_of_each_server_as_these_recorded(
     assert sum(one["calls"] for one in parts) == sum(ours.values())
     assert sum(one["answered"] for one in parts) == point["answered"]
     assert sum(mount["answered"] for mount in point["mounts"]) == point["answered"]
-    assert {thread["process"] for thread in point["threads"]} == {0, 1}
 
 
 @pytest.mark.long

@@ -234,7 +234,7 @@ def test_what_was_seen_until_the_end_is_shown(ends: str, tmp_path: Path) -> None
 
 
 @needs.ebpf
-@pytest.mark.system
+@pytest.mark.long
 def test_ctrl_c_while_it_attaches_is_the_way_to_end_too(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,11 +139,12 @@ def _small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("option", "name"),
     [
-        pytest.param("--html", "page.html", marks=pytest.mark.system),
-        pytest.param("--parquet", "tables", marks=pytest.mark.long),
+        ("--html", "page.html"),
+        ("--parquet", "tables"),
     ],
 )
 def test_a_page_without_room_loses_nothing_of_what_was_seen(

@@ -78,7 +78,7 @@ def test_places_bytes_and_sizes_of_a_known_pattern(tmp_path: Path) -> None:
     assert set(lost.values()) == {0}, lost
 
 
-@system
+@long
 def test_copies_within_the_kernel_are_of_both_files(tmp_path: Path) -> None:
     (tmp_path / "from").write_bytes(b"x" * 1000)
     with Program() as program:
@@ -169,7 +169,7 @@ def test_errors_are_rows_too(tmp_path: Path) -> None:
     ]
 
 
-@system
+@long
 def test_names_follow_renames_and_deleted_files_keep_theirs(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "gone").write_bytes(b"x")

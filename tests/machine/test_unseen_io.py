@@ -130,7 +130,7 @@ def test_looks_lie_further_and_further_apart(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    ("way", "what"), [("ebpf", "below"), ("shim", "ring"), ("strace", "ring"), ("shim", "nothing")]
+    ("way", "what"), [("shim", "below"), ("strace", "ring"), ("shim", "nothing")]
 )
 def test_the_notes_of_a_watched_launch_say_it(way: Way, what: str) -> None:
     command = argv(what)
