@@ -18,6 +18,8 @@ from nfslab.machine.processes import TOKEN_VARIABLE
 from nfslab.machine.resources import Resources
 from nfslab.results.records import HostRecord
 
+pytestmark = pytest.mark.system
+
 LIMIT_S = 120
 
 

@@ -23,6 +23,9 @@ from nfslab.machine.started import Process
 from nfslab.machine.users import primary_group, unprivileged_user
 
 from tests.machine import needs
+from tests.waiting import until
+
+pytestmark = pytest.mark.system
 
 HOST = LocalHost()
 PATIENCE_S = 120
@@ -30,9 +33,8 @@ PAUSE = "echo ready; while :; do sleep 1000; done"
 
 
 def wait_for_line(path: Path, line: str) -> None:
-    """Until the program has written this line; the test's own time limit ends it."""
-    while not (path.exists() and line in path.read_text().splitlines()):
-        os.sched_yield()
+    """Until the program has written this line."""
+    until(lambda: path.exists() and line in path.read_text().splitlines())
 
 
 def test_arguments_arrive_as_they_are(resources: Resources) -> None:
@@ -111,10 +113,9 @@ def test_the_time_limit_ends_the_whole_group(resources: Resources, tmp_path: Pat
     with pytest.raises(RunFailed, match=r"after \d+\.\d s: ") as failed:
         HOST.run(["sh", "-c", script], resources=resources, timeout_s=PATIENCE_S, cancelled=left_s)
     assert "waiting" in failed.value.why
-    background, limit = int(pids.read_text()), time.monotonic() + PATIENCE_S
+    background = int(pids.read_text())
     # Killed, it needs a processor to end.
-    while (status := status_of(background)) is not None and status.alive:
-        assert time.monotonic() < limit, "the other one of its group goes on"
+    until(lambda: (status := status_of(background)) is None or not status.alive)
     with pytest.raises(RunFailed, match=r"after \d+\.\d s: "):
         HOST.run(["sleep", "1000"], resources=resources, timeout_s=0.1)
 

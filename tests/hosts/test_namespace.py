@@ -10,16 +10,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed
 from nfslab.hosts import namespace
 from nfslab.hosts.namespace import NamespaceHost, networks_in_use
 from nfslab.machine.resources import Resources, recover
 
 from tests.experiment.session_support import only_folder, records, run
+from tests.waiting import until
 
 usable = NamespaceHost.available()
 needs_namespace = pytest.mark.skipif(not usable.ok, reason=usable.reason)
@@ -34,6 +34,7 @@ def traces(resources: Resources) -> list[str]:
     return [line for line in lines if resources.token[:13] in line]
 
 
+@pytest.mark.system
 @needs_namespace
 def test_its_addresses_are_private_and_were_free(resources: Resources) -> None:
     before = networks_in_use()
@@ -62,21 +63,6 @@ def test_its_addresses_are_private_and_were_free(resources: Resources) -> None:
     assert traces(resources) == []
 
 
-@needs_namespace
-def test_a_server_here_sees_the_namespaces_address(resources: Resources) -> None:
-    host = NamespaceHost()
-    host.up(resources)
-    with socket.create_server((host.link.server, 0)) as listener:
-        there = (host.link.server, str(listener.getsockname()[1]))
-        code = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))"
-        process = host.spawn([sys.executable, "-c", code, *there], resources=resources)
-        accepted, peer = listener.accept()
-        accepted.close()
-        assert peer[0] == host.link.client
-        assert process.wait(LIMIT_S) == 0
-    host.down()
-
-
 def test_taken_networks_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     first = ipaddress.IPv4Network("10.213.0.0/29")
     monkeypatch.setattr(namespace, "networks_in_use", lambda: [first])
@@ -94,6 +80,7 @@ with addresses_lock():
 """
 
 
+@pytest.mark.system
 def test_runs_choose_one_after_the_other_whatever_their_state_folders(tmp_path: Path) -> None:
     """Else two that look at the same time take the same network."""
     environment = os.environ | {"NFSLAB_STATE": str(tmp_path)}
@@ -101,11 +88,9 @@ def test_runs_choose_one_after_the_other_whatever_their_state_folders(tmp_path: 
         other = subprocess.Popen(
             [sys.executable, "-c", CHOOSES], stdout=subprocess.PIPE, text=True, env=environment
         )
-        limit = time.monotonic() + LIMIT_S
         # "4: -> FLOCK  ADVISORY  WRITE 1234 ..." (proc(5)): it waits for its turn.
-        while not re.search(rf"-> FLOCK .* {other.pid} ", Path("/proc/locks").read_text()):
-            assert other.poll() is None, "it did not wait"
-            assert time.monotonic() < limit
+        waits = re.compile(rf"-> FLOCK .* {other.pid} ")
+        until(lambda: waits.search(Path("/proc/locks").read_text()))
     said, _ = other.communicate(timeout=LIMIT_S)
     assert (said, other.returncode) == ("its turn\n", 0)
 
@@ -133,6 +118,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.long
 @needs_namespace
 def test_what_a_killed_runner_left_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -169,6 +155,7 @@ values = ["local", "namespace"]
 """
 
 
+@pytest.mark.long
 @needs_namespace
 def test_pgbench_reaches_postgresql_over_the_pair(scratch: Path, tmp_path: Path) -> None:
     from nfslab.workloads.pgbench.workload import PgbenchWorkload
@@ -214,6 +201,7 @@ host = "namespace"
 """
 
 
+@pytest.mark.long
 @needs_namespace
 def test_an_nfs_mount_inside_it_goes_over_the_pair(scratch: Path, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
@@ -239,12 +227,3 @@ def test_an_nfs_mount_inside_it_goes_over_the_pair(scratch: Path, tmp_path: Path
     assert table_host(sent.schema.metadata).name == "namespace"
     assert table_host(served.schema.metadata).name == "local"
     assert table_host({b"nfslab.schema_version": b"1"}).name == "local", "older tables"
-
-
-def test_a_unix_socket_would_not_use_the_network(scratch: Path, tmp_path: Path) -> None:
-    path = tmp_path / "experiment.toml"
-    text = PGBENCH.format(path=json.dumps(str(scratch)))
-    path.write_text(text.replace('socket = "tcp"', 'socket = "unix"'), "utf-8")
-    with pytest.raises(UsageError, match="1 of 2 points") as refused:
-        run(path)
-    assert "socket" in refused.value.why

@@ -23,7 +23,7 @@ from tests.cli.serving import refusing, serving
 from tests.stopping import stop
 
 PATIENCE_S = 120
-START_S = 5.0
+START_S = 3.0
 """A process that hears of the start when it is over takes no part: this long it may not run."""
 
 
@@ -84,6 +84,7 @@ class Watching:
                 os.kill(part.child.process.pid, 0)
 
 
+@pytest.mark.system
 def test_a_process_that_is_killed_makes_the_point_invalid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_process_that_is_killed_makes_the_point_invalid(
     killing.assert_none_is_left()
 
 
+@pytest.mark.long
 def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
     stopping.assert_none_is_left()
 
 
+@pytest.mark.long
 def test_all_that_are_killed_leave_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
     class Killing(Watching):
         def act(self) -> object:
@@ -139,6 +142,7 @@ def test_all_that_are_killed_leave_no_point(monkeypatch: pytest.MonkeyPatch) -> 
     assert re.match("process 1 of 2: .*SIGKILL", failed.value.why)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("program", "what", "why"),
     [
@@ -158,6 +162,7 @@ def test_a_process_that_cannot_begin_fails_the_point(
     assert why in failed.value.why
 
 
+@pytest.mark.system
 def test_what_the_core_refuses_is_said_as_it_is() -> None:
     with refusing() as port, pytest.raises(PartFailed) as failed:
         measured(plan_for(port), 2, lambda _: True)
@@ -167,6 +172,7 @@ def test_what_the_core_refuses_is_said_as_it_is() -> None:
     )
 
 
+@pytest.mark.system
 def test_a_point_that_is_stopped_ends_all_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopping(Watching):
         def act(self) -> object:
@@ -180,17 +186,7 @@ def test_a_point_that_is_stopped_ends_all_and_says_so(monkeypatch: pytest.Monkey
     stopping.assert_none_is_left()
 
 
-def test_an_interrupt_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Interrupted(Watching):
-        def act(self) -> object:
-            raise KeyboardInterrupt
-
-    interrupted = Interrupted(monkeypatch)
-    with plan(measure_s=3600.0) as asked, pytest.raises(KeyboardInterrupt):
-        measured(asked, 3, interrupted)
-    interrupted.assert_none_is_left()
-
-
+@pytest.mark.long
 def test_a_process_whose_parent_is_gone_ends() -> None:
     def until(stage: str) -> None:
         assert any(f'"{stage}"' in line for line in told), f"it ended before {stage!r}"

@@ -15,6 +15,8 @@ from nfslab.vm import qemu, shares
 from nfslab.vm.guest import Guest, Limits
 from nfslab.vm.shares import Share
 
+pytestmark = pytest.mark.system
+
 LONG = Limits(boot_s=600, silence_s=600)
 SOON_S = 0.3
 QEMU = f"""#!{sys.executable}
@@ -80,24 +82,11 @@ def test_outputs_and_code(place: Path, resources: Resources) -> None:
     assert said == (7, b"a\nc", b"b", [])
 
 
-def test_large_outputs_are_whole(place: Path, resources: Resources) -> None:
-    text = "".join(f"{number}\n" for number in range(200_000))
-    code, out, _, _ = ran(place, resources, ("stdout", text), ("control", "exit 0\n"))
-    assert code == 0
-    assert out == text.encode()
-
-
 def test_an_end_without_a_code(place: Path, resources: Resources) -> None:
     panic = "Kernel panic - not syncing: made\n"
     with pytest.raises(RunFailed, match="ended before its command did") as error:
         ran(place, resources, ("control", "ready\nalive\nexit"), ("console", panic))
     assert "not syncing: made" in error.value.why
-
-
-def test_a_guest_that_never_comes_up(place: Path, resources: Resources) -> None:
-    limits = Limits(boot_s=SOON_S, silence_s=600)
-    with pytest.raises(RunFailed, match="did not finish booting"):
-        ran(place, resources, stays=True, limits=limits)
 
 
 def test_a_guest_that_falls_silent(place: Path, resources: Resources) -> None:
@@ -122,9 +111,3 @@ def test_a_guest_that_does_not_power_off(
     code, _, _, told = ran(place, resources, ("control", "ready\nexit 0\n"), stays=True)
     assert code == 0
     assert len(told) == 1
-
-
-def test_nothing_is_left_of_any(place: Path, resources: Resources) -> None:
-    with pytest.raises(RunFailed):
-        ran(place, resources, stays=True, limits=Limits(boot_s=SOON_S))
-    assert [one for one in resources.close() if "process" in one] == []

@@ -6,8 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from nfslab.machine.processes import TOKEN_VARIABLE
 from nfslab.vm.run import GUEST_STATE, _command
+
+pytestmark = pytest.mark.system
 
 DUMP = "import os, sys; sys.stdout.buffer.write(repr((dict(os.environb), sys.argv[1:])).encode())"
 ODD = 'it\'s "$HOME" `x` \\ \n*\t'

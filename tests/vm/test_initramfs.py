@@ -31,6 +31,7 @@ def test_bytes_of_one_file() -> None:
     assert archive.content() == ONE_FILE, "asking twice adds no second end"
 
 
+@pytest.mark.system
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="not installed: busybox")
 def test_another_tool_unpacks_what_was_packed(tmp_path: Path) -> None:
     archive = Archive()
@@ -47,6 +48,7 @@ def test_another_tool_unpacks_what_was_packed(tmp_path: Path) -> None:
     assert (tmp_path / "bin/n5").stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.system
 @pytest.mark.skipif(shutil.which("busybox") is None, reason="not installed: busybox")
 def test_another_tool_lists_a_device() -> None:
     archive = Archive()

@@ -50,6 +50,7 @@ def deb(folder: Path) -> Path:
     return path
 
 
+@pytest.mark.system
 @needs_tools
 def test_a_package_that_was_given(tmp_path: Path) -> None:
     path = deb(tmp_path)
@@ -61,6 +62,7 @@ def test_a_package_that_was_given(tmp_path: Path) -> None:
     assert find(str(path), None, print).vmlinux.stat().st_mtime_ns == made, "unpacked once"
 
 
+@pytest.mark.system
 @needs_tools
 def test_a_version_is_fetched_once_and_then_needs_no_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -119,6 +121,7 @@ def test_a_package_without_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list((cache_folder() / "kernels").glob("[!.]*"))
 
 
+@pytest.mark.system
 def test_a_kernel_is_asked_for_without_fetching_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
