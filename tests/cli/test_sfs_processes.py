@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +15,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.captures import tool as tools
 from nfslab.context import Services
 from nfslab.machine.resources import Resources
-from nfslab.offered import processes
 from nfslab.targets.nfs import NfsTarget
 
 from tests.cli.invocation import nfslab
@@ -28,8 +25,6 @@ from tests.core.wire_capture import MARK, captured, of_the_wire
 from tests.hosts.here import HERE
 
 SHORT = ("--warm-up", "0.1s", "--json")
-WRITE, CREATE, REMOVE, SETATTR = 7, 8, 12, 2
-CHANGES = {SETATTR, WRITE, CREATE, REMOVE}
 NFS = 100003
 Capture = pytest.CaptureFixture[str]
 
@@ -97,12 +92,6 @@ def test_every_call_is_on_the_wire_as_it_was_recorded(
     assert counted == {name: calls for name, calls in by_operation.items() if calls}
 
 
-@pytest.fixture
-def far_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that hears of the start when it is over takes no part."""
-    monkeypatch.setattr(processes, "START_S", 3.0)
-
-
 def at(served: Served, host: str = "127.0.0.1") -> list[str]:
     return [f"{host}:/export", "-o", f"port={served.port},mountport={served.port}"]
 
@@ -145,45 +134,6 @@ def test_each_process_is_a_client_of_each_server_as_these_recorded(
     assert sum(one["calls"] for one in parts) == sum(ours.values())
     assert sum(one["answered"] for one in parts) == point["answered"]
     assert sum(mount["answered"] for mount in point["mounts"]) == point["answered"]
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("far_ahead")
-def test_no_two_processes_change_the_same_file(tmp_path: Path, capsys: Capture) -> None:
-    if not tools.available("tshark").ok:
-        pytest.skip(f"{tools.available('tshark').reason}")
-    wire = tmp_path / "wire.pcap"
-    with serving("--memory") as served:
-        load = [*at(served), "--load", "1500", "--files", "200", "--generators", "2"]
-        # One call under way in each: no packet has two, however busy the machine is.
-        load += ["--mode", "closed", "--processes", "2"]
-
-        # What the last point changed is put right before the capture, not in it.
-        assert nfslab(capsys, "sfs", *load, "--prepare-only").code == 0
-        with captured(wire, served.port):
-            point = point_of(capsys, *load, time=2)
-        owners = owners_of(wire, served.port)
-    # Sockets of the point: one a process. What preparing changes (MKDIR) is of no file.
-    assert all(len(sources) == 1 for sources in owners.values())
-    assert len(set.union(*owners.values())) == len(point["processes"]) == 2
-
-
-def owners_of(wire: Path, port: int) -> dict[tuple[str, str], set[str]]:
-    """File handle and name -> the client's ports from which it was changed, as tshark reads it."""
-    fields = ["tcp.srcport", "nfs.procedure_v3", "nfs.fh.hash", "nfs.name"]
-    command = ["tshark", "-r", str(wire), "-d", f"tcp.port=={port},rpc", "-T", "fields"]
-    command += ["-Y", f"tcp.dstport=={port} && rpc.msgtyp==0 && nfs.procedure_v3"]
-    for field in fields:
-        command += ["-e", field]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    owners: dict[tuple[str, str], set[str]] = {}
-    for line in said.splitlines():
-        source, procedures, handles, names = (line + "\t\t\t").split("\t")[:4]
-        # What prepares has several calls in one packet: one row, with commas between.
-        if "," in procedures or int(procedures) not in CHANGES:
-            continue
-        owners.setdefault((handles, names), set()).add(source)
-    return owners
 
 
 @pytest.mark.system

@@ -162,45 +162,6 @@ def test_warm_up_window_and_cool_down_lie_where_they_were_asked() -> None:
 
 
 @pytest.mark.system
-def test_a_share_of_the_data_read_is_compared() -> None:
-    with Server(json.dumps({"store": "memory"})) as server:
-        content = plan_of(MIXES / "database.toml", server.port, verify_share=0.5)
-        content |= {"warm_up_s": 0, "measure_s": 600}
-        content["mix"] = {"READ": 100}
-        content["file_set"] |= {"files": 10, "file_sizes_bytes": {"8192": 1}}
-        content["load"] |= {"rate_ops_per_s": 2000}
-        # Ended when so many were answered, however long that takes.
-        report = Load(json.dumps(content)).run(lambda progress: progress.get("answered", 0) < 500)
-    assert report["ended"] == "stopped"
-    assert report["unexpected"] == []
-    reads = report["read_bytes"] / 8192
-    assert reads >= 500
-    # One READ, one draw: within five standard deviations of a half.
-    assert report["verified_bytes"] / report["read_bytes"] == pytest.approx(
-        0.5, abs=2.5 / reads**0.5
-    )
-
-
-@pytest.mark.long
-def test_progress_tells_of_the_file_set_while_it_is_made() -> None:
-    model = {"threads": 1, "service_ns": 20_000_000}
-    with Server(json.dumps({"store": "memory", "model": model})) as server:
-        plan = plan_of(MIXES / "sfs3.toml", server.port)
-        plan["file_set"] |= {"file_sizes_bytes": {"4096": 1}}
-        seen: list[dict[str, Any]] = []
-        (mount,) = Load(json.dumps(plan)).prepare(seen.append)
-    assert mount["written_bytes"] == 60 * 4096
-    assert {state["stage"] for state in seen} == {"prepare"}
-    files = [state for state in seen if state["step"] == "files"]
-    written = [state["written_bytes"] for state in files]
-    # 60 WRITEs one after the other take 1.2 s at least, told of every 100 ms.
-    assert {one for one in written if 0 < one < 60 * 4096}, "bytes move before the last file"
-    assert written == sorted(written)
-    assert all(state["done"] <= state["total"] == 60 for state in files)
-    assert seen[-1]["written_bytes"] == 60 * 4096
-
-
-@pytest.mark.system
 def test_progress_can_stop_a_point_and_its_exceptions_come_through() -> None:
     with Server(json.dumps({"store": "memory"})) as server:
         plan = plan_of(MIXES / "sfs3.toml", server.port, measure_s=600)

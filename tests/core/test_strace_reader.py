@@ -1,5 +1,5 @@
 """Text of strace through the bindings: tables, figures, errors. What each form of a line means is
-tested in crates/syscalls/tests/all/strace_*.rs, against a program whose calls are known."""
+tested in crates/syscalls/tests/system/strace_*.rs, against a program whose calls are known."""
 
 from __future__ import annotations
 

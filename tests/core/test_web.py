@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
-import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -256,37 +252,3 @@ def test_tables_are_exact() -> None:
     assert [row[0] for row in tables["sizes_bytes"]] == [102, 1024, 10240, 102400]
     assert tables["bytes"] == 3 * sum(map(sum, tables["sizes_bytes"]))
     assert web_directories(1000) == 25 + 400_000 * 1000 // (122_000 * 5)
-
-
-def test_another_client_reads_what_the_server_serves(root: Path) -> None:
-    with serve(root) as server:
-        for path in ("file_set/dir00000/class0_1", "file_set/dir00001/class3_9"):
-            with urllib.request.urlopen(f"http://{server.address}/{path}") as reply:
-                assert reply.read() == (root / path).read_bytes()
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"http://{server.address}/file_set.jso")
-
-
-LIMITED = """
-import json, resource, sys
-from nfslab._core import CoreError, run_web_load
-resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
-try:
-    resource.setrlimit(resource.RLIMIT_NOFILE, (300, 301))
-    may_raise = True
-except (ValueError, OSError):
-    may_raise = False
-try:
-    report = json.loads(run_web_load(sys.argv[1]))
-    assert may_raise and report["open_files"]["hard"] == report["open_files"]["needed"]
-except CoreError as error:
-    assert not may_raise and error.kind == "open_files", error.kind
-    assert "1257" in error.what and "300" in error.why and "1257" in error.fix, str(error)
-"""
-
-
-def test_a_hard_limit_that_is_too_low_is_told_with_what_is_needed(root: Path) -> None:
-    with serve(root) as server:
-        mode = {"mode": "closed", "connections": 1000}
-        text = config_of(server.address, load=mode, mix=ONLY_FILES, measure_s=0.1)
-        subprocess.run([sys.executable, "-c", LIMITED, text], check=True)
