@@ -12,8 +12,8 @@ from planting import LARGE, SMALL, Draw, Level, Planted, Settings, again, files,
 NOT_HERE: Final = {
     "connection_ceiling": "one connection's window over a known round trip needs a wire with a "
     "delay of its own (netem); a modelled delay holds no window",
-    "documents": "below a real web server, in tests/findings/test_planted_web.py: there the reason "
-    "for slow documents is named before them",
+    "documents": "below a real web server the reason for slow documents is named before them; they "
+    "are planted in simulation, in tests/findings/test_web_causes.py",
     "web_server_cpu": "how much of a processor a web server takes for a request is nothing to set",
     "swapping": "the group of limits.memory is kept from swapping, and nothing else is planted "
     "in a machine's memory",

@@ -39,7 +39,7 @@ from tests.cli.invocation import nfslab
 from tests.report.synthetic import Recipe, write_pgbench
 from tests.results.client_hosts import SEEN, plant_hosts
 
-RECIPE = Recipe(placements={"together": 1.0}, clients=(1, 5), repetitions=7)
+RECIPE = Recipe(placements={"together": 1.0}, clients=(1, 5), repetitions=7, samples=False)
 
 
 class ToyFacts(Facts):

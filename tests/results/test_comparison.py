@@ -17,7 +17,7 @@ from nfslab.results.comparison import (
 from nfslab.results.records import CheckRecord
 from nfslab.results.selection import parse_selection
 
-from tests.report.synthetic import Recipe, write_pgbench
+from tests.report.synthetic import Recipe, shared_pgbench, write_pgbench
 
 SMALL: dict[str, Any] = {
     "clients": (1, 5, 10),
@@ -34,9 +34,14 @@ def write(folder: Path, **changes: Any) -> str:
     return str(write_pgbench(folder, Recipe(**{**SMALL, "repetitions": 8, **changes})).path)
 
 
-def test_selections_of_one_experiment_are_paired_by_block(tmp_path: Path) -> None:
+def planted(**changes: Any) -> str:
+    """The same, where nothing is changed."""
+    return str(shared_pgbench(Recipe(**{**SMALL, "repetitions": 8, **changes})))
+
+
+def test_selections_of_one_experiment_are_paired_by_block() -> None:
     """Blocks that drift by 50 % do not hide an effect of 25 %: only if they are paired."""
-    path = write(tmp_path, block_spread=0.5, spread=0.01)
+    path = planted(block_spread=0.5, spread=0.01)
     found = compare(f"{path}:placement=together", f"{path}:placement=log apart")
     assert found.paired_by_block
     assert [pair.label for pair in found.points] == ["clients=1", "clients=5", "clients=10"]
@@ -47,8 +52,8 @@ def test_selections_of_one_experiment_are_paired_by_block(tmp_path: Path) -> Non
         assert result.n_comparisons == 3
 
 
-def test_the_ratio_is_that_of_the_values(tmp_path: Path) -> None:
-    path = write(tmp_path)
+def test_the_ratio_is_that_of_the_values() -> None:
+    path = planted()
     found = compare(f"{path}:placement=together", f"{path}:placement=log apart")
     outcomes = parse_selection(path).outcomes
     for pair, result in zip(found.points, found.results["tps"], strict=True):
@@ -61,9 +66,9 @@ def test_the_ratio_is_that_of_the_values(tmp_path: Path) -> None:
         assert result.ratio == pytest.approx(float(np.exp(np.mean(logs))), rel=1e-12)
 
 
-def test_two_experiments_are_not_paired(tmp_path: Path) -> None:
-    base = write(tmp_path / "a", seed=1)
-    new = write(tmp_path / "b", seed=2, base_tps=240.0, block_spread=0.0)
+def test_two_experiments_are_not_paired() -> None:
+    base = planted(seed=1)
+    new = planted(seed=2, base_tps=240.0, block_spread=0.0)
     found = compare(base, new)
     assert not found.paired_by_block
     assert len(found.points) == 6
@@ -75,13 +80,13 @@ def test_two_experiments_are_not_paired(tmp_path: Path) -> None:
     assert NOT_INTERLEAVED not in within.notes
 
 
-def test_equal_experiments_show_no_difference(tmp_path: Path) -> None:
-    base, new = write(tmp_path / "a", seed=1), write(tmp_path / "b", seed=2)
+def test_equal_experiments_show_no_difference() -> None:
+    base, new = planted(seed=1), planted(seed=2)
     assert {r.verdict for r in compare(base, new).results["tps"]} == {"no difference shown"}
 
 
-def test_lower_is_better_for_latencies(tmp_path: Path) -> None:
-    path = write(tmp_path)
+def test_lower_is_better_for_latencies() -> None:
+    path = planted()
     found = compare(
         f"{path}:placement=together", f"{path}:placement=log apart", "latency_p99_ms", "tps"
     )
@@ -91,14 +96,14 @@ def test_lower_is_better_for_latencies(tmp_path: Path) -> None:
         assert result.ratio == pytest.approx(1 / 1.25, rel=0.1)
 
 
-def test_one_repetition_is_unknown(tmp_path: Path) -> None:
-    base, new = write(tmp_path / "a", repetitions=1), write(tmp_path / "b", seed=2)
+def test_one_repetition_is_unknown() -> None:
+    base, new = planted(repetitions=1), planted(seed=2)
     assert {r.verdict for r in compare(base, new).results["tps"]} == {"significance unknown (n=1)"}
 
 
-def test_points_without_a_partner_are_listed(tmp_path: Path) -> None:
-    base = write(tmp_path / "a", clients=(1, 5, 7))
-    new = write(tmp_path / "b", clients=(1, 5, 30), seed=2)
+def test_points_without_a_partner_are_listed() -> None:
+    base = planted(clients=(1, 5, 7))
+    new = planted(clients=(1, 5, 30), seed=2)
     found = compare(base, new)
     assert len(found.points) == 4
     assert found.base_only == ["placement=together, clients=7", "placement=log apart, clients=7"]
@@ -123,8 +128,8 @@ def test_levels_meet_as_numbers(tmp_path: Path) -> None:
     assert len(compare(*paths).points) == 2
 
 
-def test_unequal_durability_comes_first(tmp_path: Path) -> None:
-    path = write(tmp_path, volatile=("log apart",))
+def test_unequal_durability_comes_first() -> None:
+    path = planted(volatile=("log apart",))
     found = compare(f"{path}:placement=together", f"{path}:placement=log apart")
     assert re.match("UNEQUAL.* base is stable, new is volatile", found.durability_line)
     assert "tmpfs" in found.durability_line
@@ -132,10 +137,9 @@ def test_unequal_durability_comes_first(tmp_path: Path) -> None:
     assert equal.durability_line == ""
 
 
-def test_what_else_differs_is_listed(tmp_path: Path) -> None:
-    base = write(tmp_path / "a")
-    new = write(
-        tmp_path / "b",
+def test_what_else_differs_is_listed() -> None:
+    base = planted()
+    new = planted(
         seed=2,
         measured_s=7.0,
         machine_changes_at_block=0,
@@ -150,14 +154,14 @@ def test_what_else_differs_is_listed(tmp_path: Path) -> None:
     }
 
 
-def test_checks_of_both_sides_are_listed(tmp_path: Path) -> None:
+def test_checks_of_both_sides_are_listed() -> None:
     """Competing load in 3 of one side's 12 runs; the other side has a flag of its own."""
     load = CheckRecord(name="competing_load", verdict="warning", message="others used 40 %")
     law = CheckRecord(name="littles_law", verdict="violation", message="lost")
     few: dict[str, Any] = {"clients": (1, 5), "repetitions": 3}
-    base = write(tmp_path / "a", **few, flagged={(0, 0): law, (1, 2): load})
-    planted = {(0, 0): load, (0, 1): load, (2, 3): load}
-    new = write(tmp_path / "b", seed=2, **few, flagged=planted)
+    base = planted(**few, flagged={(0, 0): law, (1, 2): load})
+    odd = {(0, 0): load, (0, 1): load, (2, 3): load}
+    new = planted(seed=2, **few, flagged=odd)
     listed = {item.what: (item.base, item.new) for item in compare(base, new).checks}
     assert listed == {
         "competing_load: warning": ("1 of 12 runs", "3 of 12 runs"),
@@ -170,8 +174,8 @@ def test_checks_of_both_sides_are_listed(tmp_path: Path) -> None:
     }
 
 
-def test_only_the_compared_parameter_differs_within_an_experiment(tmp_path: Path) -> None:
-    path = write(tmp_path)
+def test_only_the_compared_parameter_differs_within_an_experiment() -> None:
+    path = planted()
     found = compare(f"{path}:placement=together", f"{path}:placement=log apart")
     assert [item.what for item in found.differences] == [
         "workload.wal",
@@ -191,7 +195,7 @@ def test_only_the_compared_parameter_differs_within_an_experiment(tmp_path: Path
 def test_what_can_be_compared_within_an_experiment(
     tmp_path: Path, base: str, new: str, what: str | None
 ) -> None:
-    path = write(tmp_path)
+    path = planted()
     if what is None:
         assert compare(path + base, path + new).points
     else:
@@ -225,16 +229,16 @@ def test_an_axis_that_one_side_lacks_has_to_be_selected(tmp_path: Path) -> None:
     assert [pair.label for pair in found.points] == ["clients=1", "clients=5", "clients=10"]
 
 
-def test_unknown_metrics_name_the_nearest(tmp_path: Path) -> None:
-    path = write(tmp_path)
+def test_unknown_metrics_name_the_nearest() -> None:
+    path = planted()
     with pytest.raises(UsageError, match="no metric 'tsp'") as caught:
         compare(f"{path}:placement=together", f"{path}:placement=log apart", "tsp")
     assert "'tps'" in caught.value.fix
 
 
-def test_experiments_without_a_good_run_say_so(tmp_path: Path) -> None:
+def test_experiments_without_a_good_run_say_so() -> None:
     every = tuple((block, point) for block in range(2) for point in range(2))
-    base = write(tmp_path / "a", clients=(1,), repetitions=2, failed=every)
-    new = write(tmp_path / "b", clients=(1,), repetitions=2, seed=2)
+    base = planted(clients=(1,), repetitions=2, failed=every)
+    new = planted(clients=(1,), repetitions=2, seed=2)
     with pytest.raises(UsageError, match="no run that can be compared"):
         compare(base, new)

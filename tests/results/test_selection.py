@@ -9,7 +9,7 @@ from nfslab.errors import ResultsError, UsageError
 from nfslab.results.outcomes import locate
 from nfslab.results.selection import parse_selection, same_level, split_selection
 
-from tests.report.synthetic import Recipe, write_files, write_pgbench
+from tests.report.synthetic import Recipe, shared_pgbench, write_files, write_pgbench
 
 RECIPE = Recipe(
     placements={"together": 1.0, "log apart": 1.2, "a, b": 1.1},
@@ -21,8 +21,8 @@ RECIPE = Recipe(
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return write_pgbench(tmp_path, RECIPE).path
+def path() -> Path:
+    return shared_pgbench(RECIPE)
 
 
 def factors(text: str) -> list[tuple[object, object]]:
@@ -83,15 +83,15 @@ def test_mistakes_name_what_is_known(path: Path, conditions: str, what: str, hin
     assert hint in caught.value.fix
 
 
-def test_folders_with_colons(path: Path, tmp_path: Path) -> None:
-    odd = tmp_path / "odd:clients=1"
-    path.rename(odd)
+def test_folders_with_colons(tmp_path: Path) -> None:
+    odd = write_pgbench(tmp_path, RECIPE).path.rename(tmp_path / "odd:clients=1")
     assert len(factors(str(odd))) == 9
     assert factors(f"{odd}:clients=5,placement=together") == [("together", 5)]
     assert split_selection(f"{odd}:clients=5") == (odd, {"clients": ["5"]})
 
 
-def test_the_folder_above_will_do_when_it_holds_one(path: Path, tmp_path: Path) -> None:
+def test_the_folder_above_will_do_when_it_holds_one(tmp_path: Path) -> None:
+    path = write_pgbench(tmp_path, RECIPE).path
     assert factors(f"{tmp_path}:clients=5,placement=together") == [("together", 5)]
     write_files(tmp_path)
     with pytest.raises(ResultsError, match="holds 2 experiments") as caught:
