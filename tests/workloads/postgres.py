@@ -24,28 +24,18 @@ def available(postgres: str) -> bool:
 
 POSTGRES: Final = ("system", "embedded-16", "embedded")
 """Each prints and logs its own way."""
-
-
-def _each(*quick: str) -> pytest.MarkDecorator:
-    """Those that are not quick are asked in the long lane."""
-    return pytest.mark.parametrize(
-        "postgres",
-        [
-            pytest.param(
-                name,
-                marks=[
-                    pytest.mark.skipif(not available(name), reason=f"no PostgreSQL {name!r} here"),
-                    pytest.mark.system if name in quick else pytest.mark.long,
-                ],
-            )
-            for name in POSTGRES
-        ],
-        scope="module",
-    )
-
-
 NEWEST: Final = next((name for name in reversed(POSTGRES) if available(name)), POSTGRES[-1])
-every_postgres = _each("system", NEWEST)
-"""The one in the middle is like one of its neighbours."""
-newest_postgres = _each(NEWEST)
+
+
+def _one(name: str) -> object:
+    there = pytest.mark.skipif(not available(name), reason=f"no PostgreSQL {name!r} here")
+    # The one in the middle is like one of its neighbours.
+    lane = pytest.mark.long if name == "embedded-16" else pytest.mark.system
+    return pytest.param(name, marks=[there, lane])
+
+
+every_postgres = pytest.mark.parametrize(
+    "postgres", [_one(name) for name in POSTGRES], scope="module"
+)
+newest_postgres = pytest.mark.parametrize("postgres", [_one(NEWEST)], scope="module")
 """What does not depend on the version."""

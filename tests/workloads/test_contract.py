@@ -7,7 +7,7 @@ import json
 import math
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from nfslab.errors import RunFailed
@@ -45,9 +45,11 @@ def parameters_of(kind: str) -> dict[str, Any]:
     del given["kind"]
     fields = cls.Parameters.model_fields
     for name, value in LEAST.items():
-        # One that is a word in this workload (a load of the web's) stays; no engine is invented.
+        # One that is a word in this workload (a load of the web's) stays, or none of its words.
         a_word = isinstance(value, int) and isinstance(given.get(name), str)
-        if name in fields and not a_word and (name != "engine" or name in given):
+        words = get_args(fields[name].annotation) if name in fields else ()
+        lacks = all(isinstance(word, str) for word in words) and value not in words
+        if name in fields and not a_word and not (words and lacks):
             given[name] = value
     return {name: value for name, value in given.items() if value is not None}
 

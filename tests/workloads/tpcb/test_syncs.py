@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from nfslab import clock
 from nfslab.evidence.syscalls.collector import SyscallsCollector, SyscallsParameters
-from nfslab.evidence.syscalls.ways import Way, shim_missing
 from nfslab.results.records import Metric
 from nfslab.workloads.tpcb.parameters import TpcbParameters
 from nfslab.workloads.tpcb.workload import TpcbWorkload
@@ -35,12 +34,10 @@ INNODB = {
 
 
 def watched(
-    way: Way | None = None, **given: Any
+    **given: Any,
 ) -> tuple[Counter[str], dict[str, Metric], Any, float]:
     """Syncs in the timed part by class of files; the run's metrics; its samples; how long it was
     watched, s."""
-    if way == "shim" and (missing := shim_missing()):
-        pytest.skip(missing)
     common = {"data": "disk", "duration": 1, "clients": 1}
     work = TpcbWorkload(TpcbParameters(**common | given))
     if not (answer := work.check()).ok:
@@ -50,7 +47,7 @@ def watched(
         name = f"syncs-{uuid.uuid4().hex[:8]}"
         places = {"data": root / f"{name}-data"}
         with run_of(work, root, name=name, places=places) as run:
-            collector = SyscallsCollector(SyscallsParameters(level="counts", way=way))
+            collector = SyscallsCollector(SyscallsParameters(level="counts"))
             assert collector.expected(work).ok
             collector.ready(run.context)
             work.prepare(run.context)
@@ -79,16 +76,9 @@ def watched(
         pytest.param(
             *("delete", "full", {JOURNAL: 2, DIRECTORY: 1, DATABASE: 1}), marks=pytest.mark.system
         ),
-        *(
-            pytest.param(*one, marks=pytest.mark.long)
-            for one in (
-                ("wal", "full", {LOG: 1}),
-                ("delete", "normal", {JOURNAL: 1, DIRECTORY: 1, DATABASE: 1}),
-                ("delete", "extra", {JOURNAL: 2, DIRECTORY: 2, DATABASE: 1}),
-                ("truncate", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}),
-                ("persist", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}),
-                ("delete", "off", {}),
-            )
+        pytest.param("wal", "full", {LOG: 1}, marks=pytest.mark.long),
+        pytest.param(
+            *("truncate", "full", {JOURNAL: 3, DIRECTORY: 1, DATABASE: 1}), marks=pytest.mark.long
         ),
     ],
 )
@@ -102,17 +92,12 @@ def test_a_commit_of_sqlite_has_its_syncs(mode: str, level: str, each: dict[str,
         assert wanted <= found[name] <= wanted + 3, (name, found, commits)
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        pytest.param("ebpf", marks=[needs.ebpf, pytest.mark.system]),
-        pytest.param("shim", marks=pytest.mark.long),
-    ],
-)
-def test_innodb_counts_the_same_syncs(way: Way) -> None:
+@needs.ebpf
+@pytest.mark.system
+def test_innodb_counts_the_same_syncs() -> None:
     # Nothing is written but for the transactions.
     quiet = {"innodb_stats_persistent": False, "innodb_max_dirty_pages_pct_lwm": 0}
-    found, metrics, samples, watched_s = watched(way, engine="mariadb", mariadb=quiet)
+    found, metrics, samples, watched_s = watched(engine="mariadb", mariadb=quiet)
     grown = dict(zip(*samples["server_status"].to_pydict().values(), strict=True))
     commits = metrics["transactions"].value
     seen = sum(found[name] for name in INNODB)
