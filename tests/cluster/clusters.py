@@ -17,14 +17,11 @@ from nfslab.cluster import link, remote
 from nfslab.cluster.certificates import Authority, Papers, papers_in
 from nfslab.cluster.link import Link, members_at
 from nfslab.cluster.loop import Loop
-from nfslab.cluster.remote import ClusterThere, MemberThere
+from nfslab.cluster.remote import MemberThere
 from nfslab.hosts.base import Link as Addresses
 
 from tests.cluster.hearing import PATIENCE_S
 
-PART = "nfslab.offered.part"
-QUIET_S = 5.0
-"""Of tests in which somebody is silent: longer than a busy machine keeps others from running."""
 WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -34,16 +31,6 @@ def patient(patch: pytest.MonkeyPatch, silence_s: float = PATIENCE_S) -> None:
     patch.setattr(link, "CONNECT_S", PATIENCE_S)
     patch.setattr(remote, "CONNECT_S", PATIENCE_S)
     patch.setattr(remote, "BEGIN_S", PATIENCE_S)
-
-
-def children_of(pid: int) -> list[int]:
-    """Processes that it started."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(one) for task in tasks for one in (task / "children").read_text().split()]
-
-
-def folder_of(pid: int) -> Path:
-    return Path(os.readlink(f"/proc/{pid}/cwd"))
 
 
 class Watched:
@@ -57,10 +44,6 @@ class Watched:
         """Within the tests' patience."""
         found, _, _ = select.select([self._descriptor], [], [], PATIENCE_S)
         return bool(found)
-
-    def lives(self) -> bool:
-        found, _, _ = select.select([self._descriptor], [], [], 0)
-        return not found
 
     def __del__(self) -> None:
         os.close(self._descriptor)
@@ -114,19 +97,6 @@ class Cluster:
             for who, where in sorted(found)
             if name in (None, who)
         ]
-
-    @contextlib.contextmanager
-    def connected(self) -> Iterator[ClusterThere]:
-        """To all of them."""
-        loop = Loop()
-        members = self.joined(loop)
-        for member in members:
-            member.connect()
-        cluster = ClusterThere(members, loop)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
 
     def close(self) -> None:
         for process in self._processes:
