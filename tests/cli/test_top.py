@@ -30,7 +30,7 @@ from tests.stopping import stop
 from tests.targets.nfs_share import MakeNfs
 
 SYNCED_BYTES = 8192
-PATIENT_S = 60.0
+ANSWER_S = 60.0
 """How long an answer is waited for; none of these tests needs it."""
 
 
@@ -41,7 +41,7 @@ def command(*arguments: object) -> list[str]:
 @pytest.mark.system
 def test_mounts_and_servers_of_a_run_are_seen(nfs_target: MakeNfs, resources: Resources) -> None:
     def ours() -> list[Reading]:
-        return [one for one in look(PATIENT_S).readings if one.kind == "nfslab"]
+        return [one for one in look(ANSWER_S).readings if one.kind == "nfslab"]
 
     target = nfs_target()
     place = target.up(resources, HERE)
@@ -179,7 +179,7 @@ def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> N
             served.process.send_signal(signal.SIGCONT)
             next(line for line in told if line["mounts"][0]["state"] == "")
             writer.join()
-            assert not any(SILENT in one for one in taken(PATIENT_S))
+            assert not any(SILENT in one for one in taken(ANSWER_S))
         with lines(folder) as told:
             next(told)
             subprocess.run(command("umount", folder), check=True)
@@ -256,7 +256,7 @@ def test_what_is_offered_is_named_and_gone_with_its_owner(
         said = nfslab(capsys, "top", "--json", "/nowhere")
     assert (said.code, "planted:1:/x" in said.err) == (2, True)
     with offered(broken), offered(lambda: {"a": 1}):
-        (answer,) = taken(PATIENT_S)
+        (answer,) = taken(ANSWER_S)
         assert answer.pop("instance").endswith(".sock")
         assert answer == {"a": 1}, "one that cannot answer hides no other"
     assert list((state / "counters").iterdir()) == []

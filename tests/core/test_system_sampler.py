@@ -34,14 +34,18 @@ def stat(key: str) -> int:
     raise KeyError(key)
 
 
+def read_by_hand() -> tuple[int, int, int]:
+    return stat("ctxt"), stat("processes"), time.monotonic_ns()
+
+
 def test_counters_lie_between_readings_by_hand() -> None:
-    before = stat("ctxt"), stat("processes"), time.monotonic_ns()
+    before = read_by_hand()
     sampler = SystemSampler(10_000_000)
     sampler.start()
     for _ in range(5):
         os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
     result = sampler.stop()
-    after = stat("ctxt"), stat("processes"), time.monotonic_ns()
+    after = read_by_hand()
     for index, name in enumerate(("cpu.context_switches_count", "cpu.forks_count", "t_ns")):
         values = column(dict(result), name)
         assert before[index] <= values[0] <= values[-1] <= after[index], name
