@@ -60,13 +60,13 @@ def one_by_one(files: int) -> list[Stretch]:
 
 
 def test_files_that_fit_are_read_once_and_few_parts_are_held() -> None:
-    reading = Reading(1000, set())
+    reading = Reading(200, set())
     most = 0
-    for stretch in one_by_one(1000):
+    for stretch in one_by_one(200):
         assert reading.whole() is None
         reading.take(stretch)
         most = max(most, len(reading.parts._parts))
-    assert reading.whole() == list(range(1000))
+    assert reading.whole() == list(range(200))
     assert reading.again == []
     assert most <= 16
 

@@ -146,7 +146,7 @@ def test_without_a_profile_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_tens_of_thousands_of_frames_are_pruned_and_counted(folder: ExperimentFolder) -> None:
-    many = [("run", f"wide;main;level{n % 40};f{n % 900};leaf{n}", n % 2, 3) for n in range(25_000)]
+    many = [("run", f"wide;main;level{n % 40};f{n % 900};leaf{n}", n % 2, 3) for n in range(20_000)]
     write_profile(runs_of_first_point(folder)[0], many, idle_share=0.1)
     section = ProfileEvidence().section(find(ProfileEvidence(), analyse(folder.path)))
     assert section is not None

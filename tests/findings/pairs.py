@@ -14,14 +14,15 @@ from nfslab.evidence.anatomy.transactions import SQL_DOUBT
 from nfslab.evidence.base import Found, RunFacts, SealedRun
 from nfslab.findings.calls import Call
 from nfslab.results.records import RunRecord
+from scipy import stats
 
 PLACES = {"base": 0, "new": 1}
 US = 1e3
 
 
 def within_chance(probability: float, rounds: int) -> float:
-    """Of so many rounds: three standard deviations below what is expected."""
-    return rounds * probability - 3 * (rounds * probability * (1 - probability)) ** 0.5
+    """Of so many rounds: fewer come once in a thousand times."""
+    return float(stats.binom.ppf(1e-3, rounds, probability))
 
 
 def anatomy(parts_ns: Mapping[str, float], sampled: frozenset[str]) -> AnatomyFacts:
