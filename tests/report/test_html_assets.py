@@ -86,6 +86,7 @@ def _code(text: str) -> str:
     return re.sub(r"//.*|/\*.*?\*/", "", text)
 
 
+@pytest.mark.long
 def test_a_rebuild_gives_the_same(tmp_path: Path) -> None:
     if not (RECIPE / "node_modules").is_dir() or shutil.which("node") is None:
         pytest.skip("report-assets/node_modules is not installed (npm ci, needed to rebuild only)")
