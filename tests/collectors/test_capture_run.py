@@ -72,7 +72,7 @@ def made(file: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, list[Pat
     return folder, sorted((folder / "runs").iterdir())
 
 
-@pytest.mark.system
+@pytest.mark.long
 def test_the_calls_of_every_run_are_in_its_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,7 +89,7 @@ def found_of(evidence: Evidence) -> Syscalls:
 @pytest.mark.parametrize(
     ("way", "level"),
     [
-        ("ebpf", "counts"),
+        pytest.param("ebpf", "counts", marks=pytest.mark.long),
         ("ebpf", "events"),
         ("shim", "events"),
         ("strace", "events"),

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,7 +17,6 @@ from nfslab.evidence.nfs_server import collector as nfs_server
 from nfslab.evidence.nfs_server.collector import NfsServerCollector
 from nfslab.evidence.rpc.collector import RpcCollector, RpcCollectorParameters
 from nfslab.evidence.syscalls.collector import FsyncCollector, FsyncParameters
-from nfslab.evidence.syscalls.sync_series import SyncSeries
 from nfslab.evidence.syscalls.sync_steps import SyncSteps, read_sync_steps
 from nfslab.evidence.syscalls.tables import PREFIX, Syscalls, SyscallTables, sum_up, tables_from
 from nfslab.machine.resources import Resources
@@ -68,13 +65,6 @@ class Watched:
             pq.write_table(self.calls, own)
         assert steps is not None
         return steps
-
-
-def sent_before(seen: Watched, series: SyncSeries) -> npt.NDArray[np.bool_]:
-    """Of each sync, where each has one WRITE: was that sent before it? Now and then the mount sends
-    what it has gathered (every 5 s, crates/mount), which may be between a write and its sync."""
-    own = [row["enqueued_ns"] for row in seen.calls.to_pylist() if row["operation"] == "WRITE"]
-    return np.array(sorted(own), np.int64) < series.start_ns
 
 
 def plain(evidence: Evidence) -> dict[str, pa.Table]:

@@ -89,7 +89,7 @@ def test_a_run_is_its_point(scratch: Path, generators: int) -> None:
             assert found["mean"] == pytest.approx(response["mean_ns"] / 1e6)
 
 
-@pytest.mark.system
+@pytest.mark.long
 def test_two_mounts_share_one_load(scratch: Path) -> None:
     work = workload(
         data="one", data_2="other", files=200, warm_up="0s", duration="0.5s", arrivals="uniform",

@@ -83,6 +83,7 @@ def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None
         max_tries=1000,
         warm_up=1,
         duration=1,
+        load="fresh",
     )
     assert work.check().ok
     with run_of(work, scratch, name=unique_name()) as run:

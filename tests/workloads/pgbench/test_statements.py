@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import pytest
 from nfslab.workloads.pgbench.outcome import statements
 from nfslab.workloads.pgbench.printed import read_printed_report
 from nfslab.workloads.pgbench.statements import read_statements
 
-from tests.workloads.postgres import newest_postgres
+from tests.workloads.postgres import available, needs_postgres
 from tests.workloads.run_context import carry_out, run_of, unique_name
 from tests.workloads.test_pgbench import workload
 
@@ -107,9 +108,13 @@ SELECT '{long}';
 """
 
 
-@newest_postgres
+@needs_postgres
+@pytest.mark.long
+@pytest.mark.parametrize("postgres", ["system", "embedded"])
 def test_real_ones_sum_to_the_mean_transaction(postgres: str, scratch: Path) -> None:
     """Two scripts; one has a statement of three lines, a pause, a statement twice, a long one."""
+    if not available(postgres):
+        pytest.skip(f"no PostgreSQL {postgres!r} here")
     script = scratch / "own.sql"
     script.write_text(OWN.format(long="x" * 300))
     work = workload(

@@ -74,7 +74,7 @@ def watched(
     ("mode", "level", "each"),
     [
         pytest.param(
-            *("delete", "full", {JOURNAL: 2, DIRECTORY: 1, DATABASE: 1}), marks=pytest.mark.system
+            *("delete", "full", {JOURNAL: 2, DIRECTORY: 1, DATABASE: 1}), marks=pytest.mark.long
         ),
         pytest.param("wal", "full", {LOG: 1}, marks=pytest.mark.long),
         pytest.param(

@@ -135,7 +135,7 @@ def test_a_redirect_is_an_error_and_its_address_is_never_asked(
     assert statuses[str(code)] > 0
 
 
-@pytest.mark.system
+@pytest.mark.long
 def test_a_server_that_answers_nothing_right_is_a_failed_run(
     scratch: Path, documents: Path
 ) -> None:
