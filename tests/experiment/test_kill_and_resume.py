@@ -32,6 +32,7 @@ from nfslab.machine.journal import Journal
 from nfslab.machine.processes import Identity
 from nfslab.results import store
 from nfslab.results.catalogue import newest_attempts, read_every_run
+from nfslab.results.checksums import CHECKSUMS
 
 from tests.crash_states import Failing, Recorder, State, Tree, lay_down, tree_of
 from tests.experiment.fakes import give_passes
@@ -179,6 +180,7 @@ class Walk:
         assert measured == sorted((run.point.point_id, run.block) for run in planned)
         assert len({r.position for r in found}) == len(found)
         assert all(r.metrics["rate_per_s"].value == 100.0 * r.factors["clients"] for r in good)
+        assert all((folder.runs_path / r.run_id / CHECKSUMS).is_file() for r in found)
         catalogue = folder.catalogue("whole")
         assert (catalogue.damaged, catalogue.partial) == ({}, [])
         assert {line.status for line in newest_attempts(catalogue.lines)} == {"ok"}
