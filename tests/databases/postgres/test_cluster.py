@@ -30,11 +30,15 @@ def test_more_than_the_limit_is_loaded_and_read_under_it() -> None:
             data="disk", query="full_scan", size=96 * MIB, settings={"shared_buffers": "4MB"}
         )
     )
+    # Nothing of it in memory, not even what was loaded once.
     with (
         scratch_folder(in_memory=False) as root,
-        run_of(work, root, name=unique_name(), places={"data": root / "data"}) as run,
+        run_of(
+            work, root, name=unique_name(), places={"data": root / "data"}, cache=root / "cache"
+        ) as run,
     ):
         context = run.context
+        context.cache.mkdir()
         group = memory_cgroup(48 * MIB, context.resources)
         context.services.memory_cgroup = group
         context.server_host = context.server_host.limited(group)
