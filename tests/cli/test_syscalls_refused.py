@@ -14,8 +14,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,31 +41,6 @@ def said(command: Sequence[object], **more: object) -> subprocess.CompletedProce
         stdin=subprocess.DEVNULL,
         **({"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more),
     )  # fmt: skip
-
-
-@contextmanager
-def running(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that ends with its standard input."""
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
-    )
-    try:
-        yield process
-    finally:
-        process.communicate()
-
-
-@needs.root
-@needs.setpriv
-@pytest.mark.long
-def test_another_users_process_without_permission() -> None:
-    with running("cat") as process:
-        answer = said([*ONLY_READING, *COMMAND, "--pid", process.pid, "--duration", "1s"])
-    assert answer.returncode == 1
-    assert answer.stdout == ""
-    assert "not by eBPF: " in answer.stderr
-    assert f"/proc/PID/io of {process.pid} " in answer.stderr
-    assert "  fix: " in answer.stderr
 
 
 @needs.root
@@ -257,9 +231,3 @@ def test_the_next_way_is_taken_and_named(
     assert said.splitlines()[:2] == [
         f"not by eBPF: {reason}", "watching by a preloaded library, level sync",
     ]  # fmt: skip
-
-
-@on_a_hidden_machine
-def test_what_the_kernel_grants_counts_and_not_what_a_file_says(tmp_path: Path) -> None:
-    way, _, _ = watched(tmp_path, LOCKED)
-    assert way == "ebpf"

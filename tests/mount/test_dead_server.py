@@ -30,21 +30,6 @@ from tests.waiting import until
 
 pytestmark = needs.fuse
 
-EXPERIMENT = """
-[experiment]
-name = "small"
-title = "Small"
-repetitions = 1
-[targets.storage]
-kind = "local"
-path = "{path}"
-[workload]
-kind = "files"
-data = "storage"
-phases = ["block_write"]
-file_size = "1M"
-"""
-
 
 @dataclass
 class Ended:
@@ -188,7 +173,7 @@ def test_lazy_takes_it_out_of_sight_and_who_is_killed_ends(dead: Dead) -> None:
 
 
 @pytest.mark.long
-def test_other_mounts_and_experiments_are_not_held_up(dead: Dead, tmp_path: Path) -> None:
+def test_other_mounts_are_not_held_up(dead: Dead, tmp_path: Path) -> None:
     dead.reader()
     argv = ["127.0.0.1:/export", dead.place / "below", "-o", options(dead.server)]
     below = dead.run("mount", *argv)
@@ -206,8 +191,3 @@ def test_other_mounts_and_experiments_are_not_held_up(dead: Dead, tmp_path: Path
         done = dead.run("umount", other)
         assert done.code == 0, done.err
     assert is_mounted(dead.place), "it has a process, and is not stale"
-    plan = tmp_path / "small.toml"
-    plan.write_text(EXPERIMENT.format(path=tmp_path))
-    done = dead.run("run", plan, "--results", tmp_path / "results")
-    assert done.code == 0, done.err
-    assert "1 of 1 runs good" in done.out + done.err

@@ -99,8 +99,7 @@ def fio(place: Path, folder: Path, *more: str) -> None:
     ("server", "options"),
     [
         pytest.param("memory", "rsize=16k,wsize=16k,nconnect=3", marks=pytest.mark.system),
-        pytest.param("directory", "", marks=pytest.mark.long),
-        pytest.param("memory", "noac", marks=pytest.mark.long),
+        pytest.param("directory", "noac", marks=pytest.mark.long),
     ],
     indirect=["server"],
 )

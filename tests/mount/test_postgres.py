@@ -109,21 +109,21 @@ class Postgres:
 
 
 @pytest.fixture
-def postgres(request: pytest.FixtureRequest) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     # Not pytest's own folder: each session takes it from other users again.
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
-        yield from cluster_in(Path(folder), request.param)
+        yield from cluster_in(Path(folder))
 
 
-def cluster_in(root: Path, more: str) -> Iterator[Postgres]:
+def cluster_in(root: Path) -> Iterator[Postgres]:
     """A server, a mount of it, and a cluster on that."""
     store, place, sockets = root / "store", root / "mnt", root / "run"
     for folder in store, place, sockets:
         folder.mkdir()
     os.chown(sockets, USER, USER)
     with Server(json.dumps({"store": "directory", "path": str(store)})) as server:
-        yield from cluster_on(server.port, place, sockets, more)
+        yield from cluster_on(server.port, place, sockets)
 
 
 def cluster_on(port: int, place: Path, sockets: Path, more: str = "") -> Iterator[Postgres]:
@@ -188,14 +188,7 @@ def killed() -> Iterator[tuple[Served, Postgres]]:
             served.end()
 
 
-@pytest.mark.parametrize(
-    "postgres",
-    [
-        pytest.param("", marks=pytest.mark.system),
-        pytest.param("rsize=32k,wsize=32k,nconnect=2,writeback", marks=pytest.mark.long),
-    ],
-    indirect=True,
-)
+@pytest.mark.system
 def test_load_kill_and_recovery(postgres: Postgres) -> None:
     postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust", "--no-sync")
     postgres.start()
