@@ -67,18 +67,9 @@ def test_each_condition_is_broken_by_what_contradicts_it(
 
 @needs_postgres
 @newest_postgres
-@pytest.mark.parametrize(
-    ("isolation", "calls"),
-    [
-        pytest.param("read committed", "procedure", id="procedure"),
-        pytest.param("serializable", "statements", marks=pytest.mark.long),
-    ],
-)
-def test_a_run(postgres: str, isolation: str, calls: str, scratch: Path) -> None:
+def test_a_run(postgres: str, scratch: Path) -> None:
     work = workload(
         postgres=postgres,
-        isolation=isolation,
-        calls=calls,
         warehouses=1,
         max_tries=1000,
         warm_up=1,

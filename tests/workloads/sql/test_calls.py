@@ -60,14 +60,9 @@ def of_data(read: Bytes) -> int:
 
 @pytest.mark.long
 @needs.ebpf
-@pytest.mark.parametrize(
-    "query",
-    ["full_scan", "point_lookups", "update_indexed"],
-)
-def test_innodb_counts_what_system_calls_returned(query: str) -> None:
-    found, read, _ = watched("mariadb", query)
-    assert of_data(read) == found["read_bytes"] > 0
-    assert read["InnoDB data"] == of_data(read) or query == "update_indexed"
+def test_innodb_counts_what_system_calls_returned() -> None:
+    found, read, _ = watched("mariadb", "full_scan")
+    assert read["InnoDB data"] == of_data(read) == found["read_bytes"] > 0
 
 
 @pytest.mark.long

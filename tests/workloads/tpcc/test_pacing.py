@@ -93,16 +93,15 @@ def test_a_script_says_last_that_it_pauses_next() -> None:
 
 @needs_postgres
 @pytest.mark.long
-@pytest.mark.parametrize("max_tries", [1000, 1])
-def test_a_paced_run(scratch: Path, max_tries: int) -> None:
+def test_a_paced_run(scratch: Path) -> None:
     """`tpcc_consistency`: the rows in the database are those of the turns taken for transactions.
 
-    With `max_tries` 1 transactions fail and skip the rest of their script.
+    With one try, transactions fail and skip the rest of their script.
     """
-    think, terminals, seconds = 0.004, 20, 4
+    think, terminals, seconds = 0.004, 20, 3
     work: TpccWorkload = workload(
         think=think, terminals=terminals, duration=seconds, warm_up=1, warehouses=1,
-        isolation="serializable", max_tries=max_tries, load="fresh",
+        isolation="serializable", max_tries=1, load="fresh",
     )  # fmt: skip
     with run_of(work, scratch, name=unique_name()) as run:
         outcome, checks = carry_out(work, run)
@@ -111,7 +110,7 @@ def test_a_paced_run(scratch: Path, max_tries: int) -> None:
     assert metrics["measured_s"] == pytest.approx(seconds)
     assert checks["pgbench_log"].verdict == checks["tpcc_consistency"].verdict == "ok", checks
     assert checks["tpcc_pace"].verdict == "warning", "0.004 of the book's times are not the book"
-    assert (metrics["failed"] > 0) == (max_tries == 1)
+    assert metrics["failed"] > 0
     turns = metrics["transactions"] + metrics["failed"]
     offered = terminals * seconds / mean_cycle_s(MIX, think)
     # A pause leads to one transaction that ends well; what fails is followed by the next at once.
