@@ -368,7 +368,7 @@ def test_lines_of_others_are_no_events() -> None:
     assert told.begins_s is not None
 
 
-@pytest.mark.system
+@pytest.mark.long
 def test_a_guest_that_is_a_process(
     experiment_file: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

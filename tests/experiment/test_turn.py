@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     Write = Callable[..., Path]
 
-pytestmark = pytest.mark.system
 LAUNCHER = Path(__file__).with_name("launcher.py")
 MARK = "another_experiment:warning"
 
@@ -59,6 +58,7 @@ def flags(file: Path) -> list[list[str]]:
     return [line.flags for line in only_folder(file).sealed_runs()]
 
 
+@pytest.mark.long
 def test_it_waits_and_runs_when_the_first_has_ended(turn: Turn, experiment_file: Write) -> None:
     file = experiment_file(("repetitions = 3", "repetitions = 1"))
     with second(file) as process:
@@ -73,6 +73,7 @@ def test_it_waits_and_runs_when_the_first_has_ended(turn: Turn, experiment_file:
     assert all(MARK not in of_run for of_run in found)
 
 
+@pytest.mark.system
 def test_going_on_beside_marks_both(turn: Turn, experiment_file: Write) -> None:
     file = experiment_file(("repetitions = 3", "repetitions = 1"))
     with second(file, "--anyway") as process:

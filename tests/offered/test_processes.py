@@ -84,7 +84,7 @@ class Watching:
                 os.kill(part.child.process.pid, 0)
 
 
-@pytest.mark.system
+@pytest.mark.long
 def test_a_process_that_is_killed_makes_the_point_invalid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

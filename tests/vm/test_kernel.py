@@ -121,7 +121,7 @@ def test_a_package_without_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list((cache_folder() / "kernels").glob("[!.]*"))
 
 
-@pytest.mark.system
+@pytest.mark.long
 def test_a_kernel_is_asked_for_without_fetching_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
