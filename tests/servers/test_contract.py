@@ -42,11 +42,6 @@ def test_the_class_says_what_it_is(kind: str) -> None:
     assert server_kind(kind) == kind
 
 
-def test_an_export_is_a_server_that_is_there() -> None:
-    assert server_kind("filer:/export") == "external"
-    assert server_kind("[fd00::1]:/export") == "external"
-
-
 @every_server
 @pytest.mark.system
 def test_it_answers_on_its_side_of_the_link_only_and_is_gone_afterwards(
