@@ -59,10 +59,12 @@ NEEDS: Final = {
     "tpcc": [postgres],
 }
 OPTIONS: Final[dict[str, tuple[object, ...]]] = {
+    "capture_cost": ("--transport", "tcp", "--transport", "udp"),
     "confirm": ("--blocks", 4),
     "findings": ("--seed", 1),
     "nfs_ends": ("--profile", "dev"),
     "sfs_generator": ("--profile", "dev"),
+    "tpcc": ("--go-tpc", ""),
 }
 PLACED: Final = {"captures": "--dir", "files_vs_fio": "--directory", "trace_workers": "--dir"}
 """Where its files go, which are gone at its end."""
