@@ -13,6 +13,8 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 LOOK_S: Final = 0.01
+NO_LIMIT_S: Final = 3600.0
+"""For calls that ask for a limit: pytest ends the test before."""
 
 
 def until(condition: Callable[[], T]) -> T:

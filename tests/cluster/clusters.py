@@ -20,17 +20,17 @@ from nfslab.cluster.loop import Loop
 from nfslab.cluster.remote import MemberThere
 from nfslab.hosts.base import Link as Addresses
 
-from tests.cluster.hearing import PATIENCE_S
+from tests.waiting import NO_LIMIT_S
 
 WORKER = Path(__file__).with_name("worker.py")
 
 
-def patient(patch: pytest.MonkeyPatch, silence_s: float = PATIENCE_S) -> None:
+def patient(patch: pytest.MonkeyPatch, silence_s: float = NO_LIMIT_S) -> None:
     """The prime waits for hosts that get no processor, and is not given up while it gets none."""
     patch.setattr(link, "SILENCE_S", silence_s)
-    patch.setattr(link, "CONNECT_S", PATIENCE_S)
-    patch.setattr(remote, "CONNECT_S", PATIENCE_S)
-    patch.setattr(remote, "BEGIN_S", PATIENCE_S)
+    patch.setattr(link, "CONNECT_S", NO_LIMIT_S)
+    patch.setattr(remote, "CONNECT_S", NO_LIMIT_S)
+    patch.setattr(remote, "BEGIN_S", NO_LIMIT_S)
 
 
 class Watched:
@@ -42,7 +42,7 @@ class Watched:
 
     def ends(self) -> bool:
         """Within the tests' patience."""
-        found, _, _ = select.select([self._descriptor], [], [], PATIENCE_S)
+        found, _, _ = select.select([self._descriptor], [], [], NO_LIMIT_S)
         return bool(found)
 
     def __del__(self) -> None:
@@ -53,7 +53,7 @@ class Cluster:
     """Its certificates, its scheduler, its workers, which may hear nothing for `silence_s`."""
 
     def __init__(
-        self, folder: Path, host: str = "127.0.0.1", silence_s: float = PATIENCE_S
+        self, folder: Path, host: str = "127.0.0.1", silence_s: float = NO_LIMIT_S
     ) -> None:
         self.silence_s = silence_s
         # Workers are killed at the end: what they leave goes with the test's folder.

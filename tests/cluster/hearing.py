@@ -7,7 +7,8 @@ from typing import Any
 
 from nfslab.cluster.base import Agent
 
-PATIENCE_S = 60.0
+from tests.waiting import NO_LIMIT_S
+
 _unheard: weakref.WeakKeyDictionary[Agent, list[dict[str, Any]]] = weakref.WeakKeyDictionary()
 
 
@@ -19,5 +20,5 @@ def heard(agent: Agent, name: str) -> dict[str, Any]:
             event = waiting.pop(0)
             if event["event"] == name:
                 return event
-        waiting += agent.events(PATIENCE_S)
-        assert waiting, f"nothing was said within {PATIENCE_S} s"
+        waiting += agent.events(NO_LIMIT_S)
+        assert waiting, f"nothing was said within {NO_LIMIT_S} s"

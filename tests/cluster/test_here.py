@@ -13,7 +13,8 @@ from nfslab.cluster.here import ClusterHere, MemberHere
 from nfslab.machine import children
 from nfslab.machine.resources import Resources, recover
 
-from tests.cluster.hearing import PATIENCE_S, heard
+from tests.cluster.hearing import heard
+from tests.waiting import NO_LIMIT_S
 
 pytestmark = pytest.mark.system
 PART = "nfslab.offered.part"
@@ -22,7 +23,7 @@ PART = "nfslab.offered.part"
 @pytest.fixture
 def agent(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Agent:
     # One that is still busy with its imports is killed after that: it has to end by itself.
-    monkeypatch.setattr(children, "LEAVE_S", PATIENCE_S)
+    monkeypatch.setattr(children, "LEAVE_S", NO_LIMIT_S)
     (member,) = ClusterHere([MemberHere("here", resources)]).members
     return member.begin(PART)
 

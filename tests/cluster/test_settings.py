@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from tests.cli.invocation import nfslab
 from tests.cluster.clusters import Cluster, ended
-from tests.cluster.hearing import PATIENCE_S
+from tests.waiting import NO_LIMIT_S
 
 BAD = {
     "none": ({"hosts": []}, "a cluster of no hosts"),
@@ -106,4 +106,4 @@ def test_what_launchers_start_finds_its_scheduler_by_the_folder(
         assert [one["host"] for one in json.loads(checked.out)["hosts"]] == ["one"]
         stopped = nfslab(capsys, "cluster", "stop", "--dir", str(folder))
         assert stopped.out == "one: ended\nscheduler: ended\n"
-        assert worker.wait(PATIENCE_S) == 0
+        assert worker.wait(NO_LIMIT_S) == 0

@@ -31,7 +31,7 @@ from nfslab.cluster.messages import MESSAGE_BYTES_MAX, Refused, plain
 from nfslab.errors import RunFailed, UsageError
 
 from tests.cluster.clusters import Cluster, lasting
-from tests.cluster.hearing import PATIENCE_S
+from tests.waiting import NO_LIMIT_S
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def answer_to(address: str, context: ssl.SSLContext | None) -> bytes:
     prelude = pack_frames_prelude([packed])
     greeting = len(prelude + packed).to_bytes(8, "little") + prelude + packed
     try:
-        with socket.create_connection(host_and_port(address), PATIENCE_S) as raw:
+        with socket.create_connection(host_and_port(address), NO_LIMIT_S) as raw:
             talker = raw if context is None else context.wrap_socket(raw)
             with talker:
                 talker.sendall(greeting)

@@ -73,7 +73,7 @@ def _fakes(
         # It has no processes, and what others run here is nothing to it.
         monkeypatch.setattr(processes, "all_statuses", list)
         monkeypatch.setattr(load, "all_statuses", list)
-    monkeypatch.setattr(Member, "patience", fakes.PATIENT)
+    monkeypatch.setattr(Member, "patience", fakes.UNHURRIED)
     yield
     for registry, content in zip(registries, before, strict=True):
         registry.clear()

@@ -30,6 +30,8 @@ from nfslab.workloads.base import HostFigures, Outcome, RunContext, Workload, Wo
 from nfslab.workloads.registry import WORKLOADS
 from pydantic import Field, model_validator
 
+from tests.waiting import NO_LIMIT_S
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -43,7 +45,7 @@ MET: list[Met] = []
 """Where client hosts met (in this process)."""
 SERVERS_DIE: list[str] = []
 """Where the workload's own server is, "here" or "apart": there it is dead."""
-PATIENT = Patience(ready_s=300.0, busy_s=120.0, load_s=120.0, start_s=2.0)
+UNHURRIED = Patience(ready_s=NO_LIMIT_S, busy_s=NO_LIMIT_S, load_s=NO_LIMIT_S, start_s=2.0)
 """Of hosts of tests: one whose processes get no processor for some seconds is not lost, and it
 hears in time when to begin."""
 

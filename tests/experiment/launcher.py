@@ -15,6 +15,6 @@ from tests.syncs import nobody_waits
 
 if __name__ == "__main__":
     fakes.register()
-    Member.patience = fakes.PATIENT  # type: ignore[assignment,method-assign]
+    Member.patience = fakes.UNHURRIED  # type: ignore[assignment,method-assign]
     with nobody_waits():
         main()

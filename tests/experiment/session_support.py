@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +11,11 @@ from nfslab.experiment.progress import View
 from nfslab.experiment.session import Options, run_experiment
 from nfslab.results.store import ExperimentFolder
 
+from tests.waiting import until
+
 if TYPE_CHECKING:
     from nfslab.experiment.session import Session
     from nfslab.results.records import RunRecord
-
-PATIENCE_S = 120
 
 
 class Told(View):
@@ -86,12 +85,9 @@ def processes_of_state(state: Path) -> list[int]:
     return processes_with(f"NFSLAB_STATE={state}")
 
 
-def left_running(state: Path) -> list[int]:
-    """Those of them that go on: one that was just killed needs a processor to end."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (found := processes_of_state(state)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return found
+def none_left_running(state: Path) -> bool:
+    """Waits until none of them goes on: one that was just killed needs a processor to end."""
+    return until(lambda: not processes_of_state(state))
 
 
 def read_json(path: Path) -> Any:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.experiment.fakes import EVENTS, FormulaWorkload
-from tests.experiment.session_support import left_behind, left_running, only_folder, records, run
+from tests.experiment.session_support import (
+    left_behind,
+    none_left_running,
+    only_folder,
+    records,
+    run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,7 +272,7 @@ def test_a_run_that_does_not_look_at_the_time_is_ended_too(
     assert record.status == "failed"
     assert "limits.run_s" in record.reason
     assert record.duration_ns < 3600e9, "it sleeps for an hour"
-    assert left_running(tmp_path / "state") == [], "its child, too"
+    assert none_left_running(tmp_path / "state"), "its child, too"
     assert left_behind(tmp_path) == []
 
 

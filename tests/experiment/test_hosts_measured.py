@@ -31,7 +31,7 @@ from tests.cluster.clusters import Cluster
 from tests.experiment.session_support import (
     journal_tokens,
     left_behind,
-    left_running,
+    none_left_running,
     only_folder,
     processes_of_state,
 )
@@ -209,7 +209,7 @@ transactions = 40
     assert len(secret) > 20
     kept = [one for one in (tmp_path / "results").rglob("*") if one.is_file()]
     assert [one for one in kept if secret in one.read_bytes()] == []
-    assert left_running(tmp_path / "state") == []
+    assert none_left_running(tmp_path / "state")
     assert list(scratch.iterdir()) == []
     assert left_behind(tmp_path) == []
 
@@ -233,7 +233,7 @@ def test_requests_that_the_web_server_counted(scratch: Path, tmp_path: Path) -> 
     target = f'[targets.disk]\nkind = "local"\npath = "{scratch}"'
     record, sealed = made(with_workload(path, WEB.format(server="embedded"), target, "[]"))
     require_requests(record, sealed)
-    assert left_running(tmp_path / "state") == []
+    assert none_left_running(tmp_path / "state")
     assert left_behind(tmp_path) == []
 
 
@@ -318,7 +318,7 @@ transactions = 40
         assert set(pq.read_table(sealed / table)["host"].to_pylist()) <= {"filer"}, table
     assert any(note.startswith("filer: PostgreSQL ") for note in record.notes)
     assert record.places["data"].facts["postgresql"]["settings"]["fsync"] == "on"
-    assert left_running(tmp_path / "state") == []
+    assert none_left_running(tmp_path / "state")
     assert list(scratch.iterdir()) == []
 
 
@@ -396,7 +396,7 @@ def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
     if number == signal.SIGKILL:
         recover()
         shutil.rmtree(only_folder(path).path)  # the next call would remove what is half written
-    assert left_running(state) == []
+    assert none_left_running(state)
     assert left_behind(tmp_path) == []
     networks = [*NETWORK_NAMESPACES.glob("*"), *Path("/sys/class/net").iterdir()]
     assert tokens

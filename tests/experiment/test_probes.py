@@ -55,7 +55,7 @@ def test_a_probe_that_fails_says_so(state: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_build_without_compilers_says_what_it_lacks(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The core's answers are those of such a build (crates/syscalls/tests/all/left_out.rs)."""
+    """The core's answers are those of such a build (crates/syscalls/tests/system/left_out.rs)."""
     from nfslab import _core
 
     why = "/nonexistent/cc could not be run when this was built (No such file or directory)"

@@ -23,12 +23,11 @@ from nfslab.machine.started import Process
 from nfslab.machine.users import primary_group, unprivileged_user
 
 from tests.machine import needs
-from tests.waiting import until
+from tests.waiting import NO_LIMIT_S, until
 
 pytestmark = pytest.mark.system
 
 HOST = LocalHost()
-PATIENCE_S = 120
 PAUSE = "echo ready; while :; do sleep 1000; done"
 
 
@@ -39,7 +38,7 @@ def wait_for_line(path: Path, line: str) -> None:
 
 def test_arguments_arrive_as_they_are(resources: Resources) -> None:
     hostile = ["$(id)", "a b", "; rm -rf /", "", "'\"", "-n", "*"]
-    completed = HOST.run(["printf", "%s\n", *hostile], resources=resources, timeout_s=PATIENCE_S)
+    completed = HOST.run(["printf", "%s\n", *hostile], resources=resources, timeout_s=NO_LIMIT_S)
     assert completed.stdout.split("\n")[:-1] == hostile
     assert completed.returncode == 0
 
@@ -48,7 +47,7 @@ def test_input_environment_and_folder(resources: Resources, tmp_path: Path) -> N
     completed = HOST.run(
         ["sh", "-c", 'cat; pwd; printf %s "$WORD:$NFSLAB_RUN"'],
         resources=resources,
-        timeout_s=PATIENCE_S,
+        timeout_s=NO_LIMIT_S,
         stdin=b"given\n",
         env={"WORD": "x y"},
         cwd=tmp_path,
@@ -60,7 +59,7 @@ def test_no_input_is_an_empty_one_and_much_output_does_not_block(resources: Reso
     completed = HOST.run(
         ["sh", "-c", "cat; head -c 3000000 /dev/zero | tr '\\0' x; echo err >&2"],
         resources=resources,
-        timeout_s=PATIENCE_S,
+        timeout_s=NO_LIMIT_S,
     )
     assert completed.stdout == "x" * 3_000_000
     assert completed.stderr == "err\n"
@@ -70,7 +69,7 @@ def test_output_beyond_the_limit_is_marked(
     resources: Resources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hosts, "OUTPUT_LIMIT_BYTES", 4)
-    completed = HOST.run(["printf", "0123456789"], resources=resources, timeout_s=PATIENCE_S)
+    completed = HOST.run(["printf", "0123456789"], resources=resources, timeout_s=NO_LIMIT_S)
     assert completed.stdout == "[the first 6 bytes are left out]\n6789"
 
 
@@ -80,7 +79,7 @@ def test_a_failure_shows_the_last_lines(resources: Resources, tmp_path: Path) ->
         HOST.run(
             ["sh", "-c", "seq 100; echo the reason >&2; exit 7"],
             resources=resources,
-            timeout_s=PATIENCE_S,
+            timeout_s=NO_LIMIT_S,
             log=log,
         )
     lines = failed.value.why.splitlines()
@@ -89,14 +88,14 @@ def test_a_failure_shows_the_last_lines(resources: Resources, tmp_path: Path) ->
     assert "the reason" in log.read_text()
     assert "[exit code 7]" in log.read_text()
     with pytest.raises(RunFailed, match="SIGUSR1"):
-        HOST.run(["sh", "-c", "kill -USR1 $$"], resources=resources, timeout_s=PATIENCE_S)
-    unchecked = HOST.run(["false"], resources=resources, timeout_s=PATIENCE_S, check=False)
+        HOST.run(["sh", "-c", "kill -USR1 $$"], resources=resources, timeout_s=NO_LIMIT_S)
+    unchecked = HOST.run(["false"], resources=resources, timeout_s=NO_LIMIT_S, check=False)
     assert unchecked.returncode == 1
 
 
 def test_a_missing_program_is_named(resources: Resources) -> None:
     with pytest.raises(RunFailed, match="nonesuch") as failed:
-        HOST.run(["nonesuch-program"], resources=resources, timeout_s=PATIENCE_S)
+        HOST.run(["nonesuch-program"], resources=resources, timeout_s=NO_LIMIT_S)
     assert failed.value.fix
     with pytest.raises(RunFailed, match="/nonexistent/program"):
         HOST.spawn(["/nonexistent/program"], resources=resources)
@@ -108,10 +107,10 @@ def test_the_time_limit_ends_the_whole_group(resources: Resources, tmp_path: Pat
     script = f"sleep 1000 & echo waiting; echo $! > {pids}.new; mv {pids}.new {pids}; wait"
 
     def left_s() -> float:
-        return 0.0 if pids.exists() else PATIENCE_S
+        return 0.0 if pids.exists() else NO_LIMIT_S
 
     with pytest.raises(RunFailed, match=r"after \d+\.\d s: ") as failed:
-        HOST.run(["sh", "-c", script], resources=resources, timeout_s=PATIENCE_S, cancelled=left_s)
+        HOST.run(["sh", "-c", script], resources=resources, timeout_s=NO_LIMIT_S, cancelled=left_s)
     assert "waiting" in failed.value.why
     background = int(pids.read_text())
     # Killed, it needs a processor to end.
@@ -130,10 +129,10 @@ def test_cancelling_ends_it_and_the_reason_goes_on(resources: Resources) -> None
         return 100.0
 
     with pytest.raises(Interrupted):
-        HOST.run(["sleep", "1000"], resources=resources, timeout_s=PATIENCE_S, cancelled=cancelled)
+        HOST.run(["sleep", "1000"], resources=resources, timeout_s=NO_LIMIT_S, cancelled=cancelled)
     assert resources.close() == []
     with pytest.raises(RunFailed, match=r"after \d+\.\d s: "), Resources() as short:
-        HOST.run(["sleep", "1000"], resources=short, timeout_s=PATIENCE_S, cancelled=lambda: 0.0)
+        HOST.run(["sleep", "1000"], resources=short, timeout_s=NO_LIMIT_S, cancelled=lambda: 0.0)
 
 
 def test_cpu_time_is_that_of_the_program_and_its_children(resources: Resources) -> None:
@@ -141,12 +140,12 @@ def test_cpu_time_is_that_of_the_program_and_its_children(resources: Resources) 
     burn = "import time\nwhile time.process_time() < 0.25: pass"
     script = '"$0" -S -c "$1"; true'
     completed = HOST.run(
-        ["sh", "-c", script, sys.executable, burn], resources=resources, timeout_s=PATIENCE_S
+        ["sh", "-c", script, sys.executable, burn], resources=resources, timeout_s=NO_LIMIT_S
     )
     used = completed.user_s + completed.system_s
     assert used >= 0.25, "what the child of the program used by its own clock"
     assert used <= completed.wall_s * (os.cpu_count() or 1) + 0.02
-    idle = HOST.run(["sleep", "0.2"], resources=resources, timeout_s=PATIENCE_S)
+    idle = HOST.run(["sleep", "0.2"], resources=resources, timeout_s=NO_LIMIT_S)
     assert idle.wall_s >= 0.2
     assert idle.user_s + idle.system_s <= idle.wall_s - 0.2 + 0.02, "it slept all that time"
 
@@ -183,7 +182,7 @@ def test_the_stop_signal_is_the_programs_own(
     resources: Resources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A shell that has no processor for 2 s would be killed before its trap.
-    monkeypatch.setitem(processes.end_all.__kwdefaults__, "grace_s", PATIENCE_S)
+    monkeypatch.setitem(processes.end_all.__kwdefaults__, "grace_s", NO_LIMIT_S)
     out = tmp_path / "out"
     script = f"trap 'echo asked; exit 3' USR2; {PAUSE} & wait"
     process = HOST.spawn(
@@ -195,7 +194,7 @@ def test_the_stop_signal_is_the_programs_own(
     wait_for_line(out, "ready")
     told = resources.close()
     assert any(str(process.pid) in line for line in told)
-    assert process.wait(PATIENCE_S) == 3
+    assert process.wait(NO_LIMIT_S) == 3
     assert "asked" in out.read_text()
 
 
@@ -226,7 +225,7 @@ def test_another_user_gets_only_its_own_powers(resources: Resources, scratch: Pa
     completed = HOST.run(
         ["sh", "-c", script, "sh", str(secret)],
         resources=resources,
-        timeout_s=PATIENCE_S,
+        timeout_s=NO_LIMIT_S,
         user=user,
     )
     uid, gid, groups, folder, home, read = completed.stdout.splitlines()
@@ -239,7 +238,7 @@ def test_another_user_gets_only_its_own_powers(resources: Resources, scratch: Pa
 
 def test_only_root_changes_users(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
     own = os.geteuid()
-    same = HOST.run(["id", "-u"], resources=resources, timeout_s=PATIENCE_S, user=own)
+    same = HOST.run(["id", "-u"], resources=resources, timeout_s=NO_LIMIT_S, user=own)
     assert int(same.stdout) == own
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(Unavailable, match="cannot run"):
@@ -256,7 +255,7 @@ def test_a_program_is_in_its_group_from_its_first_instruction(
     completed = HOST.limited(group).run(
         ["sh", "-c", "id -u; cat /proc/self/cgroup"],
         resources=resources,
-        timeout_s=PATIENCE_S,
+        timeout_s=NO_LIMIT_S,
         user=unprivileged_user(),
     )
     uid, *lines = completed.stdout.splitlines()
@@ -272,7 +271,7 @@ def test_a_group_that_cannot_be_joined_stops_the_program(
         path = tmp_path / "nowhere"
 
     with pytest.raises(RunFailed, match="exit code"):
-        HOST.limited(Nowhere()).run(["true"], resources=resources, timeout_s=PATIENCE_S)  # type: ignore[arg-type]
+        HOST.limited(Nowhere()).run(["true"], resources=resources, timeout_s=NO_LIMIT_S)  # type: ignore[arg-type]
 
 
 def test_a_process_outlives_its_waiters(resources: Resources) -> None:
@@ -280,7 +279,7 @@ def test_a_process_outlives_its_waiters(resources: Resources) -> None:
     process: Process = HOST.spawn(["sh", "-c", "exit 5"], resources=resources)
     codes: list[int] = []
     workers = [
-        threading.Thread(target=lambda: codes.append(process.wait(PATIENCE_S))) for _ in range(4)
+        threading.Thread(target=lambda: codes.append(process.wait(NO_LIMIT_S))) for _ in range(4)
     ]
     for worker in workers:
         worker.start()
@@ -296,12 +295,12 @@ def test_a_program_can_be_told_something_while_it_runs(
     argv = ["sh", "-c", "while read line; do echo got $line; done; echo end"]
     process = HOST.spawn(argv, resources=resources, stdout=out, stdin="pipe")
     for word in ("one", "two"):
-        process.tell(f"{word}\n".encode(), PATIENCE_S)
+        process.tell(f"{word}\n".encode(), NO_LIMIT_S)
         wait_for_line(out, f"got {word}")
     assert process.poll() is None
     process.stop()
     with pytest.raises(RunFailed, match="cannot be told"):
-        process.tell(b"three\n", PATIENCE_S)
+        process.tell(b"three\n", NO_LIMIT_S)
     deaf = HOST.spawn(["sleep", "1000"], resources=resources, stdin="pipe")
     with pytest.raises(RunFailed, match=r"did not listen for 0\.1 s"):
         deaf.tell(bytes(1 << 21), 0.1)
@@ -311,10 +310,10 @@ def test_a_program_can_be_told_something_while_it_runs(
     )  # fmt: skip
     wait_for_line(out, "closed")
     with pytest.raises(RunFailed, match="listens no more"):
-        closed.tell(b"word\n", PATIENCE_S)
+        closed.tell(b"word\n", NO_LIMIT_S)
     without = HOST.spawn(["sleep", "1000"], resources=resources)
     with pytest.raises(RunFailed, match="cannot be told"):
-        without.tell(b"word\n", PATIENCE_S)
+        without.tell(b"word\n", NO_LIMIT_S)
     for one in (deaf, closed, without):
         one.stop()
     assert resources.close() == []

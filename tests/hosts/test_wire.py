@@ -18,11 +18,12 @@ from nfslab.machine.resources import Resources
 from nfslab.machine.wire import Wire, lay
 from pydantic import ValidationError
 
+from tests.waiting import NO_LIMIT_S
+
 DELAYED = Wire(delay_s=0.02, rate_bytes_per_s=1_000_000)
 usable = NamespaceHost.available(DELAYED)
 needs_netem = pytest.mark.skipif(not usable.ok, reason=usable.reason)
 BYTES = 200_000
-PATIENCE_S = 120
 
 
 def test_loopback_has_no_wire() -> None:
@@ -61,7 +62,7 @@ def test_netem_delays_and_slows_each_way(resources: Resources) -> None:
             answering = threading.Thread(target=_answer, args=(listener,))
             answering.start()
             with host.entered():
-                there = socket.create_connection(listener.getsockname(), PATIENCE_S)
+                there = socket.create_connection(listener.getsockname(), NO_LIMIT_S)
             with closing(there):
                 began = clock.monotonic()
                 there.sendall(b"?")
