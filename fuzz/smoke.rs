@@ -1,4 +1,4 @@
-//! What the short runs of fuzz targets on stable Rust share (`crates/*/tests/fuzz_smoke.rs`): seeds
+//! What the short runs of fuzz targets on stable Rust share (`crates/*/tests/fuzz.rs`): seeds
 //! changed at random go through the very files of this folder.
 //!
 //! The targets name `bounded` (`lib.rs`); there that is the test's own crate, with a macro that
@@ -47,7 +47,13 @@ macro_rules! smoke_tests {
     ($folder:literal) => {
         #[test]
         fn every_target_stands_changed_seeds() {
-            $crate::smoke::run_all(TARGETS, &seeds(), LIMITS);
+            $crate::smoke::run_all(TARGETS, &seeds(), LIMITS, 1);
+        }
+
+        #[test]
+        #[ignore = "takes minutes"]
+        fn every_target_stands_changed_seeds_at_length() {
+            $crate::smoke::run_all(TARGETS, &seeds(), LIMITS, 20);
         }
 
         #[test]
@@ -164,8 +170,8 @@ fn run(target: &Target, limits: Limits, data: &[u8], origin: &str) {
     );
 }
 
-/// Runs every target on the seeds, and on seeds that were changed.
-pub fn run_all(targets: &[Target], seeds: &[(String, Vec<u8>)], limits: Limits) {
+/// Runs every target on the seeds, and on so many times its rounds of seeds that were changed.
+pub fn run_all(targets: &[Target], seeds: &[(String, Vec<u8>)], limits: Limits, times: usize) {
     let greedy = |data: &[u8]| {
         let bytes = usize::from_le_bytes(data.try_into().unwrap());
         drop(std::hint::black_box(vec![1u8; bytes]));
@@ -183,7 +189,7 @@ pub fn run_all(targets: &[Target], seeds: &[(String, Vec<u8>)], limits: Limits) 
             let data = &seed[..seed.len().min(limits.input_bytes)];
             run(target, limits, data, origin);
         }
-        for round in 0..target.rounds {
+        for round in 0..target.rounds * times {
             let (origin, seed) = &seeds[random.usize(..seeds.len().max(1))];
             let (_, other) = &seeds[random.usize(..seeds.len().max(1))];
             let data = change(seed, other, &mut random, limits.input_bytes);

@@ -153,3 +153,31 @@ def test_the_product_reads_clocks_through_its_seam_alone() -> None:
         if path.name != "clock.py" and PRODUCT_CLOCK.search(path.read_text())
     }
     assert offences == set()
+
+
+RUST_TIME = re.compile(r"elapsed\(\) *<|PATIENCE")
+RUST_WORLD = re.compile(
+    r"TcpListener|UdpSocket|UnixListener|Command::new|thread::sleep|Instant::now|SystemTime::now"
+)
+
+
+def test_rust_tests_keep_their_lanes() -> None:
+    """Targets `unit` start nothing and wait for nothing; no Rust test bounds a time from above."""
+    crates = TESTS.parent / "crates"
+    targets = {
+        path.relative_to(path.parents[1]).parts[1].removesuffix(".rs")
+        for path in crates.glob("*/tests/*")
+        if path.suffix == ".rs" or path.is_dir()
+    }
+    assert {name for name in targets if "_" not in name} - {"data", "programs"} == {
+        "unit",
+        "system",
+        "fuzz",
+    }
+    sources = [path for path in crates.rglob("*.rs") if "tests" in path.parts]
+    assert len(sources) > 90
+    for path in sources:
+        source, parts = path.read_text(), path.relative_to(crates).parts
+        assert not RUST_TIME.search(source), path
+        if parts[1] == "tests" and parts[2].startswith("unit"):
+            assert not RUST_WORLD.search(source), path

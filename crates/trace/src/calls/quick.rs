@@ -4,7 +4,7 @@
 //! AUTH_SYS, or the first reply to one) takes a fraction of the work here: its details are written
 //! where they stay, instead of being put together from summaries. Each step that finds something
 //! unusual gives up before anything was changed; the full way then takes the message, and what it
-//! keeps of calls is the same (tests/all/quick_way.rs). Where calls are only counted,
+//! keeps of calls is the same (tests/unit/quick_way.rs). Where calls are only counted,
 //! [`super::counted`] does still less.
 
 use wire::nfs3::procedure;

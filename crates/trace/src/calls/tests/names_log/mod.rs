@@ -299,7 +299,7 @@ fn compounds_of_true_servers() {
 #[test]
 fn compounds_of_servers_that_lie() {
     let scripts = Scripts {
-        count: 3000,
+        count: 1500,
         lies: 20,
         compounds: 100,
         refused_at_most: 40,
@@ -327,7 +327,7 @@ fn all_together_where_the_whole_table_is_half_full() {
         compounds: 10,
         refused_at_most: 30,
     };
-    for (seed, room) in [0, 3, 6, 10].into_iter().enumerate() {
+    for (seed, room) in [0, 6].into_iter().enumerate() {
         agree(10 + seed as u64, MAX_FILES / 2 - room, &scripts);
     }
 }

@@ -1,0 +1,9 @@
+//! Our client against our server over loopback: every procedure, restarts, planted causes.
+
+mod forgetful;
+mod ganesha;
+mod killed;
+mod pair;
+mod planted;
+mod procedures;
+mod restarts;
