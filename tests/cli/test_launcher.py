@@ -217,6 +217,59 @@ def test_the_build_folder_stays_unless_it_is_not_wanted(checkout: Path, slim: bo
     assert ("NFSLAB_SLIM" in told) != slim
 
 
+def built(checkout: Path, maturin: str, **more: str) -> str:
+    """Starts it after a change of the core, with this script for maturin; what it said."""
+    (checkout / "crates/one/lib.rs").touch()
+    python = checkout / ".venv" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\n[ "$1" != -c ] || exec {shlex.quote(sys.executable)} "$@"\n')
+    (checkout / ".venv" / "bin" / "maturin").write_text(f"#!/bin/sh\n{maturin}\n")
+    (checkout / ".venv" / "bin" / "maturin").chmod(0o755)
+    programs = checkout.parent / "bin"
+    programs.mkdir(exist_ok=True)
+    for name, script in (("cargo", "exit 0"), ("rustc", "echo rustc 999.0.0")):
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"} | more
+    done = subprocess.run([checkout / "nfslab"], capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout) == ("fail" in maturin, ""), done.stderr
+    return done.stderr
+
+
+MAKES = (
+    "mkdir -p target/release/deps; cd target/release; echo 1 >deps/lib; ln deps/lib; chmod 755 lib"
+)
+#: Files of the build folder: name, time to the nanosecond, mode, links.
+LISTS = "find target/release -type f -printf '%P %T@ %m %n\\n' | sort >listed"
+
+
+def test_the_build_folder_is_packed_until_the_next_build(checkout: Path) -> None:
+    release, packed = checkout / "target/release", checkout / "target/release.tar.zst"
+    built(checkout, f"{MAKES}; cd ../..; {LISTS}")
+    before = (checkout / "listed").read_text()
+    assert len(before.splitlines()) == 2
+    assert packed.exists()
+    assert not release.exists()
+    built(checkout, f"{LISTS}; test ! -e target/release.tar.zst")
+    assert (checkout / "listed").read_text() == before
+    assert packed.exists()
+    assert not release.exists()
+    # A packed one that cannot be read is as none.
+    packed.write_bytes(packed.read_bytes()[:50])
+    built(checkout, f"test ! -e target/release && {MAKES}")
+    assert {entry.name for entry in packed.parent.iterdir()} == {packed.name}
+    # For work on the core it is opened, and stays.
+    built(checkout, "true", NFSLAB_DEV="1")
+    built(checkout, "true")
+    assert {entry.name for entry in packed.parent.iterdir()} == {release.name}
+
+
+def test_a_build_that_fails_is_told_and_done_again(checkout: Path) -> None:
+    built(checkout, MAKES)
+    assert "could not be made (Rust core" in built(checkout, "echo fail; exit 1")
+    (checkout / "crates/one/lib.rs").write_text("mended")
+    assert "done" in built(checkout, MAKES.replace("ln", "ln -f"))
+
+
 def test_a_python_that_would_be_removed_is_not_used(checkout: Path) -> None:
     """That of an active .venv which has to be made anew: it once was removed, and then started."""
     (checkout / ".venv" / "nfslab.ready").unlink()
