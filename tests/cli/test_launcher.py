@@ -242,6 +242,7 @@ MAKES = (
 LISTS = "find target/release -type f -printf '%P %T@ %m %n\\n' | sort >listed"
 
 
+@pytest.mark.long
 def test_the_build_folder_is_packed_until_the_next_build(checkout: Path) -> None:
     release, packed = checkout / "target/release", checkout / "target/release.tar.zst"
     built(checkout, f"{MAKES}; cd ../..; {LISTS}")

@@ -17,6 +17,7 @@ from tests.cli.serving import serving
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.long
 def test_hosts_make_points_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two points of one connection; then a host is lost, and why is said of each further one."""
     monkeypatch.setenv("NFSLAB_STATE", str(tmp_path / "state"))

@@ -112,6 +112,7 @@ def calls_of(file: Path, point: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_each_process_is_a_client_of_each_server_as_these_recorded(
     tmp_path: Path, capsys: Capture
 ) -> None:

@@ -217,6 +217,7 @@ def test_a_stale_postmaster_file(capsys: pytest.CaptureFixture[str], tmp_path: P
         pytest.param("with the process", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_what_was_seen_until_the_end_is_shown(ends: str, tmp_path: Path) -> None:
     """The exit code is 0: both are the way to end."""
     with watched_syncer(tmp_path) as (syncer, watching):

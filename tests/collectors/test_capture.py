@@ -122,6 +122,7 @@ def test_every_call_is_there_from_the_first_to_the_last(
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_a_tool_that_cannot_run_is_not_taken_for_a_silent_one(run: Run) -> None:
     """dumpcap tells nothing: it has taken all when it sleeps and nothing comes out of it."""
     tool = Tool("dumpcap")

@@ -141,6 +141,7 @@ PAGE_BYTES = 8192
 
 @pytest.mark.system
 @needs.ebpf
+@pytest.mark.long
 def test_tables_and_indexes_by_their_names_are_what_postgresql_counts(tmp_path: Path) -> None:
     """pg_statio_all_tables has the pages read; a checkpoint writes each changed page once."""
     work = PgbenchWorkload(PgbenchParameters(data="disk", transactions=5, settings=QUIET_SERVER))

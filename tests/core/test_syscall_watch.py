@@ -112,6 +112,7 @@ def test_copies_within_the_kernel_are_of_both_files(tmp_path: Path) -> None:
 
 
 @system
+@pytest.mark.long
 def test_writes_that_are_durable_when_they_return_are_syncs(tmp_path: Path) -> None:
     with Program() as program:
         program.do(opened(tmp_path / "dsync", "os.O_WRONLY | os.O_CREAT | os.O_DSYNC"))
@@ -375,6 +376,7 @@ def test_block_requests_are_those_that_were_made(tmp_path: Path) -> None:
 
 
 @system
+@pytest.mark.long
 def test_a_process_that_is_not_there_is_said_so() -> None:
     process = subprocess.Popen(["true"])
     process.wait()

@@ -169,6 +169,7 @@ def exactly(tmp_path: Path, *others: Any, **given: Any) -> Seen:
 
 @pytest.mark.system
 @needs.ebpf
+@pytest.mark.long
 def test_no_nanosecond_of_a_clients_thread_is_left_out(tmp_path: Path) -> None:
     seen = exactly(tmp_path, clients=3, scale=3, duration=3)
     by_thread: dict[int, int] = {}

@@ -261,6 +261,7 @@ def test_a_time_limit_fails_the_run_and_the_experiment_goes_on(
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_a_run_that_does_not_look_at_the_time_is_ended_too(
     experiment_file: Write, tmp_path: Path
 ) -> None:

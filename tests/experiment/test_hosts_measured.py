@@ -109,6 +109,7 @@ def test_calls_of_agents_on_this_machine(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @needs(FuseMount)
+@pytest.mark.long
 def test_blocks_of_one_file_that_hosts_share(tmp_path: Path) -> None:
     path = written(tmp_path, ('client = "none"\n', ""), ('"20ms"', '"0ms"'))
     workload = """kind = "files"
@@ -158,6 +159,7 @@ phases = "block_write,rewrite,block_read"
 
 @pytest.mark.system
 @needs(PgbenchWorkload)
+@pytest.mark.long
 def test_transactions_that_the_database_has(
     scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +230,7 @@ access_log = true
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_requests_that_the_web_server_counted(scratch: Path, tmp_path: Path) -> None:
     path = written(tmp_path)
     target = f'[targets.disk]\nkind = "local"\npath = "{scratch}"'

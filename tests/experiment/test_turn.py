@@ -74,6 +74,7 @@ def test_it_waits_and_runs_when_the_first_has_ended(turn: Turn, experiment_file:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_going_on_beside_marks_both(turn: Turn, experiment_file: Write) -> None:
     file = experiment_file(("repetitions = 3", "repetitions = 1"))
     with second(file, "--anyway") as process:

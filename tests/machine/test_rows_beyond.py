@@ -115,6 +115,7 @@ for n in range({ROUNDS}):
 
 @pytest.mark.skipif(bool(shim_missing()), reason=shim_missing() or "there is one")
 @pytest.mark.system
+@pytest.mark.long
 def test_totals_of_a_watch_have_every_sync(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lower(monkeypatch)
     argv = [sys.executable, "-S", "-c", PROGRAM]

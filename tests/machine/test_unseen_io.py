@@ -154,6 +154,7 @@ def test_the_notes_of_a_watched_launch_say_it(way: Way, what: str) -> None:
 
 @pytest.mark.system
 @pytest.mark.parametrize("way", ["ebpf", "views"])
+@pytest.mark.long
 def test_the_notes_of_a_watched_process_say_it(way: Way) -> None:
     with planted(argv("ring")) as one:
         one.await_it()

@@ -189,6 +189,7 @@ def killed() -> Iterator[tuple[Served, Postgres]]:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_load_kill_and_recovery(postgres: Postgres) -> None:
     postgres.run("initdb", "-D", postgres.data, "-U", "postgres", "-A", "trust", "--no-sync")
     postgres.start()

@@ -46,6 +46,7 @@ def test_several_captures_are_drawn_offline(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_a_page_as_wide_as_a_telephone_does_not_scroll_sideways(tmp_path: Path) -> None:
     """The name of the capture, of which titles and facts are made, is longer than the page."""
     capture = Path(__file__).parents[1] / "captures" / "v3_udp_stalls_retrans.pcap.gz"

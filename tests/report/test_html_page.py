@@ -206,6 +206,7 @@ CHOOSE_ALL = """async (name) => {
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_choices_keep_the_focus_and_points_stand_beside_each_other(
     page: Any, analysis: Analysis
 ) -> None:
@@ -304,6 +305,7 @@ def test_everything_has_a_name_and_a_place_in_the_tab_order(page: Any) -> None:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_foreign_names_stay_text(chromium: Any, tmp_path: Path) -> None:
     evil = "</script><img src=x onerror=window.pwned=1><b>{a|x}"
     recipe = Recipe(

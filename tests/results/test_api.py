@@ -145,6 +145,7 @@ def test_a_damaged_table_is_an_error_with_its_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_without_pandas_frames_say_what_to_do_and_all_else_works(path: Path) -> None:
     code = f"""
 import sys

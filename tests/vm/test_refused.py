@@ -91,6 +91,7 @@ def test_modules_of_another_kernel(tmp_path: Path, capsys: Capture) -> None:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_modules_without_overlay(tmp_path: Path, capsys: Capture) -> None:
     folder = tmp_path / "mods" / "lib" / "modules" / "6.9.1-test"
     folder.mkdir(parents=True)
@@ -139,6 +140,7 @@ def test_a_folder_that_cannot_be_shared(
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_a_qemu_that_ends_at_once_leaves_nothing(tmp_path: Path, capsys: Capture) -> None:
     """QEMU and virtiofsd are programs that fail, as with too much memory asked for."""
     folder = tmp_path / "mods"

@@ -139,6 +139,7 @@ def test_over_tcp_a_password_is_needed(postgres: str, scratch: Path) -> None:
 
 
 @newest_postgres
+@pytest.mark.long
 def test_rate_with_a_limit_skips_and_counts_late_ones(postgres: str, scratch: Path) -> None:
     """Far more is asked for than a server can do: skipped and late ones are in the samples.
 

@@ -21,6 +21,7 @@ COUNTED = "SELECT tup_inserted FROM pg_stat_database WHERE datname = current_dat
 
 @needs_postgres
 @pytest.mark.system
+@pytest.mark.long
 def test_a_session_that_outlives_its_client_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_commit_of_sqlite_has_its_syncs(mode: str, level: str, each: dict[str,
 
 @needs.ebpf
 @pytest.mark.system
+@pytest.mark.long
 def test_innodb_counts_the_same_syncs() -> None:
     # Nothing is written but for the transactions.
     quiet = {"innodb_stats_persistent": False, "innodb_max_dirty_pages_pct_lwm": 0}

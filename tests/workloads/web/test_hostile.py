@@ -99,6 +99,7 @@ ASKED = {"load": "closed", "mix": {"static_get": 1.0}, "verify_share": 1}
         for way in WAYS
     ],
 )
+@pytest.mark.long
 def test_what_is_wrong_is_named_and_the_run_does_not_count(
     scratch: Path, documents: Path, way: str
 ) -> None:

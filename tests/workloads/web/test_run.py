@@ -118,6 +118,7 @@ def test_an_open_load_tells_the_rate_it_offered(scratch: Path, server: str) -> N
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_so_many_lines_and_how_many_of_them_conform(scratch: Path) -> None:
     # A reply on a line of 8 Mbit/s needs some 15 ms: all lines are busy throughout.
     outcome, checks, run = run_web(
