@@ -36,12 +36,12 @@ const SMALL: Size = Size {
     mutated: 5_000,
 };
 const AT_LENGTH: Size = Size {
-    forged: 200_000,
+    forged: 50_000,
     stale: 5_000,
     half_records: 1_000,
     unread: (200, 1000),
     silent: 10_000,
-    mutated: 1_000_000,
+    mutated: 250_000,
 };
 
 fn attacked(target: Option<Target>, size: Size, seed: u64) {
