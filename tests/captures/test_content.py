@@ -110,7 +110,8 @@ def test_a_capture_without_a_byte_has_the_fields_that_all_have() -> None:
 
 def test_runs_stored_before_have_no_other_form(tmp_path: Path) -> None:
     with tarfile.open(BEFORE / "all-evidence.tar.xz") as tar:
-        tar.extractall(tmp_path, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        tar.extractall(tmp_path)
     stored = [stored_analysis(run, "before") for run in tmp_path.glob("*/runs/*")]
     captured = [analysis for analysis in stored if analysis is not None]
     assert len(captured) == 4

@@ -59,6 +59,8 @@ def test_every_program_that_is_looked_for_can_be_hidden() -> None:
 def test_a_hidden_program_is_absent_for_the_command_alone() -> None:
     here = {program for program, _ in pairs("optional") if shutil.which(program)}
     assert here, "a machine without one optional program"
+    if shutil.which("mount") is None:
+        pytest.skip("mount is not installed")
     shown = [
         subprocess.run(
             [CI / "halves", "7", "bash", "-c", f"type -P {' '.join(sorted(here))}; true"],

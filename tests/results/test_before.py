@@ -37,7 +37,8 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Unpacked, and read alone."""
     there = tmp_path_factory.mktemp("before")
     with tarfile.open(BEFORE / f"{request.param}.tar.xz") as tar:
-        tar.extractall(there, filter="data")
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        tar.extractall(there)
     (made,) = there.iterdir()
     return made.rename(there / request.param)
 

@@ -62,12 +62,12 @@ class GaneshaServer(Server):
             return Availability(
                 False, "NFS-Ganesha needs root", "run as root, or use the embedded one"
             )
-        absent = missing(("ganesha.nfsd",))
+        absent = missing(("ganesha.nfsd", "mount"))
         if absent or plugins() is None:
             what = ", ".join(absent) or "its FSAL VFS"
             return Availability(
                 False, f"NFS-Ganesha is not whole here: {what} is missing",
-                "apt install nfs-ganesha nfs-ganesha-vfs rpcbind iproute2",
+                "apt install nfs-ganesha nfs-ganesha-vfs rpcbind iproute2 mount",
             )  # fmt: skip
         return Availability(True)
 
