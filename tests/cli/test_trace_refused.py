@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import signal
 import struct
 import subprocess
@@ -126,7 +127,7 @@ def test_a_file_that_is_cut_is_read_as_far_as_it_goes(
         (["--html", "/nonexistent/page.html"], "there is no folder"),
         (["--calls", "/nonexistent/calls.parquet"], "there is no folder"),
         (["--html", "/"], "is a folder"),
-        (["--calls", "/"], "is a folder"),
+        (["--calls", "/tmp"], "is a folder"),
         (["--html", STALLS], "would overwrite the capture"),
         (["--calls", STALLS], "would overwrite the capture"),
         (["--html", "both", "--calls", "both"], "the same file"),
@@ -160,7 +161,9 @@ def test_calls_that_cannot_be_written_are_an_error(
     # A folder that takes no new files, whoever asks.
     for option in ("--calls", "--html"):
         said = nfslab(capsys, "trace", plain, option, "/proc/new-file")
-        assert (said.code, said.out) == (1, "")
+        # Whom its mode keeps out is told before anything is read.
+        code = 1 if os.access("/proc", os.W_OK) else 2
+        assert (said.code, said.out) == (code, "")
         assert "cannot write" in said.err
         assert option in said.err
 

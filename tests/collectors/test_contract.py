@@ -173,6 +173,8 @@ def test_it_watches_a_run_and_says_what_that_cost(
         assert threading.active_count() == threads, "its thread has ended"
     transactions = outcome.metrics["transactions"].value
     assert transactions == 60 if work.kind == "pgbench" else transactions > 0
+    if evidence.summary.get("way") == "views":
+        pytest.skip(f"{kind}: this user may look at the server's own counters alone, not at calls")
     assert evidence.tables
     for name, table in evidence.tables.items():
         assert name.startswith(PREFIXES.get(kind, f"{kind}_"))
