@@ -62,6 +62,10 @@ fn set(service: &Service, object: &[u8], ids: [u32; 3], new: sattr3) -> nfsstat3
 
 #[test]
 fn callers_and_owners_that_cannot_be() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root gives the memory store's folder another mode");
+        return;
+    }
     let me = rustix::process::geteuid().as_raw();
     for (service, folder) in services() {
         let root = root_handle(&service);

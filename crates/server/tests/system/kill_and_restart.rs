@@ -74,6 +74,10 @@ impl Server {
 
 #[test]
 fn nothing_committed_is_lost() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: its calls are root's, who may write to a folder of another's");
+        return;
+    }
     let Some(program) = program() else {
         return;
     };

@@ -29,6 +29,10 @@ fn local<T>(folder: Option<&Path>, look: impl FnOnce(&Path) -> T) {
 
 #[test]
 fn every_procedure_over_every_transport() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: its calls are root's, who may look into every folder");
+        return;
+    }
     let ways = [
         ("127.0.0.1:0", "proto=tcp"),
         ("127.0.0.1:0", "proto=udp"),
