@@ -127,7 +127,7 @@ def test_a_file_that_is_cut_is_read_as_far_as_it_goes(
         (["--html", "/nonexistent/page.html"], "there is no folder"),
         (["--calls", "/nonexistent/calls.parquet"], "there is no folder"),
         (["--html", "/"], "is a folder"),
-        (["--calls", "/tmp"], "is a folder"),
+        (["--calls", str(Path(__file__).parent)], "is a folder"),
         (["--html", STALLS], "would overwrite the capture"),
         (["--calls", STALLS], "would overwrite the capture"),
         (["--html", "both", "--calls", "both"], "the same file"),

@@ -283,7 +283,7 @@ def test_a_target_that_cannot_be_written(tmp_path: Path) -> None:
     assert str(1 << 52) in error.why
 
 
-@needs.program("mount")
+@needs.program("mount", "umount")
 def test_a_full_target_keeps_what_was_measured(tmp_path: Path) -> None:
     """A tmpfs of 3 MiB that somebody else fills in the middle."""
     mount = tmp_path / "small"

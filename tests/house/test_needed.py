@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.machine import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = ROOT / ".ci"
@@ -55,12 +56,9 @@ def test_every_program_that_is_looked_for_can_be_hidden() -> None:
 
 
 @pytest.mark.system
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a mount namespace")
+@needs.mount
 def test_a_hidden_program_is_absent_for_the_command_alone() -> None:
     here = {program for program, _ in pairs("optional") if shutil.which(program)}
-    assert here, "a machine without one optional program"
-    if shutil.which("mount") is None:
-        pytest.skip("mount is not installed")
     shown = [
         subprocess.run(
             [CI / "halves", "7", "bash", "-c", f"type -P {' '.join(sorted(here))}; true"],
