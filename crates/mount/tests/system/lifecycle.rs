@@ -340,7 +340,10 @@ fn what_cannot_be_mounted_is_said_in_one_line() {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = stream.write_all(b"HTTP/1.0 400 Bad Request\r\n\r\n");
     });
-    let wrong = said("127.0.0.1:/export", &options_for(port, "timeo=1"));
+    let wrong = said(
+        "127.0.0.1:/export",
+        &options_for(port, "soft,timeo=1,retrans=1"),
+    );
     answering.join().unwrap();
     assert!(wrong.contains("mounting /export"), "{wrong}");
     // The other one's port may still be open: a process that is being forked has a copy of it.

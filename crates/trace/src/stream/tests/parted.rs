@@ -219,7 +219,7 @@ fn cut(packets: &[Packet], seed: u64, transport: bool) -> (Outcome, usize) {
     (same, now - at)
 }
 
-const CAPTURES: u64 = 1500;
+const CAPTURES: u64 = 500;
 
 #[test]
 fn events_behind_a_cut_are_those_of_reading_in_a_row() {

@@ -322,7 +322,7 @@ fn all_together() {
 #[test]
 fn all_together_where_the_whole_table_is_half_full() {
     let scripts = Scripts {
-        count: 40,
+        count: 10,
         lies: 5,
         compounds: 10,
         refused_at_most: 30,
