@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-import signal
 import stat
 import subprocess
 import sys
@@ -106,35 +104,6 @@ def test_an_output_that_is_full(text: Path) -> None:
         "  why: No space left on device",
         "  fix: make room where it goes, or send it elsewhere",
     ]
-
-
-def _small_files() -> None:
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("option", "name"),
-    [
-        ("--html", "page.html"),
-        ("--parquet", "tables"),
-    ],
-)
-def test_a_page_without_room_loses_nothing_of_what_was_seen(
-    text: Path, option: str, name: str
-) -> None:
-    place = text.parent / "results" / name
-    place.parent.mkdir()
-    answer = said([*COMMAND, "--read", text, option, place], preexec_fn=_small_files)
-    assert answer.returncode == 1
-    assert "SQLite WAL, 1 x fdatasync" in answer.stdout
-    what, why, fix = answer.stderr.splitlines()
-    assert what == f"nfslab: cannot write {place}"
-    assert why == "  why: File too large"
-    assert fix.startswith("  fix: ")
-    left = [path for path in place.parent.rglob("*") if path.is_file()]
-    assert left == [], "nothing half written"
 
 
 def test_a_page_never_takes_the_place_of_a_device(

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -153,13 +152,6 @@ def test_the_result_is_what_the_contract_says(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_kept_files_have_the_size_asked_for(tmp_path: Path) -> None:
-    result = run(tmp_path, files=3, phases=["block_write"], keep=True, size_bytes=10 * BLOCK)
-    sizes = sorted(path.stat().st_size for path in Path(result["directory"]).iterdir())
-    assert sizes == [3 * BLOCK, 3 * BLOCK, 4 * BLOCK]
-    assert result["file_sizes_bytes"] == [4 * BLOCK, 3 * BLOCK, 3 * BLOCK]
-
-
 def test_content_does_not_compress(tmp_path: Path) -> None:
     import lzma
 
@@ -188,38 +180,6 @@ def test_progress_tells_phases_in_order_and_can_stop_the_run(tmp_path: Path) -> 
         "char_write", "block_write", "rewrite", "char_read", "block_read", "seeks"
     ]  # fmt: skip
     assert seen[0]["phases"] == 8
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.long
-def test_an_interrupt_removes_the_files(tmp_path: Path) -> None:
-    program = (
-        "import json, sys; from nfslab._core import run_files\n"
-        "run_files(sys.argv[1], lambda text: print(text, flush=True))"
-    )
-    # Far more than can be read before the signal comes.
-    config = {
-        "directory": str(tmp_path),
-        "size_bytes": SIZE,
-        "phases": ["random_read"],
-        "random_operations": 1 << 40,
-    }
-    with subprocess.Popen(
-        [sys.executable, "-c", program, json.dumps(config)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout
-        assert process.stderr
-        for line in process.stdout:
-            report = json.loads(line)
-            if report["step"] == "run" and report["done"] > 0:
-                break
-        assert len(list(tmp_path.iterdir())) == 1
-        process.send_signal(signal.SIGINT)
-        process.wait()
-        assert "KeyboardInterrupt" in process.stderr.read()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -253,34 +213,6 @@ def test_python_goes_on_while_the_workload_runs(tmp_path: Path) -> None:
         stop.set()
         thread.join()
     assert len(set(reports)) > 3, "it had no turn between them"
-
-
-def failure(config: object) -> CoreError:
-    with pytest.raises(CoreError) as caught:
-        run_files(config if isinstance(config, str) else json.dumps(config))
-    assert caught.value.what
-    assert caught.value.fix
-    return caught.value
-
-
-def test_bad_configurations(tmp_path: Path) -> None:
-    good = {"directory": str(tmp_path), "size_bytes": SIZE}
-    assert failure("not json").kind == "config"
-    assert "unknown field `sise`" in failure(good | {"sise": 1}).why
-    assert "size_bytes" in failure({"directory": str(tmp_path)}).why
-    assert "unknown variant `wriet`" in failure(good | {"phases": ["wriet"]}).why
-    error = failure(good | {"block_size_bytes": 1000})
-    assert (error.kind, error.partial) == ("config", None)
-    assert "multiple of 512" in error.fix
-
-
-def test_a_target_that_cannot_be_written(tmp_path: Path) -> None:
-    assert failure({"directory": str(tmp_path / "no"), "size_bytes": SIZE}).kind == "io"
-    error = failure(
-        {"directory": str(tmp_path), "size_bytes": 1 << 52, "block_size_bytes": 1 << 26}
-    )
-    assert error.kind == "space"
-    assert str(1 << 52) in error.why
 
 
 @needs.program("mount", "umount")

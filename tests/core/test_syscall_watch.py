@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -375,17 +374,6 @@ def test_block_requests_are_those_that_were_made(tmp_path: Path) -> None:
     assert sync["start_ns"] < flush["issue_ns"] < sync["start_ns"] + sync["latency_ns"]
 
 
-@system
-@pytest.mark.long
-def test_a_process_that_is_not_there_is_said_so() -> None:
-    process = subprocess.Popen(["true"])
-    process.wait()
-    with pytest.raises(CoreError) as caught:
-        SyscallWatch([process.pid])
-    assert caught.value.kind == "gone"
-    assert str(process.pid) in caught.value.what
-
-
 @pytest.mark.parametrize(
     "asked", [{"level": "all"}, {"ring_bytes": 100}, {"files_max": 0}, {"roots": []}]
 )
@@ -394,25 +382,6 @@ def test_what_cannot_be_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(CoreError) as caught:
         SyscallWatch(**({"roots": [os.getpid()]} | asked))
     assert caught.value.kind == "config"
-
-
-@needs.root
-@needs.setpriv
-@long
-def test_whoever_may_not_is_told_what_is_missing() -> None:
-    code = (
-        "from nfslab._core import CoreError, SyscallWatch, syscalls_grants; import os\n"
-        "g = syscalls_grants(); print(g['ok'], g['kind'], g['fix'])\n"
-        "try: SyscallWatch([os.getpid()])\nexcept CoreError as e: print(e.kind, '|', e.fix)\n"
-    )
-    # Without any capability the superuser is but the owner of his files.
-    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", code]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    first, second = answer.stdout.splitlines()
-    assert first.startswith("False permission ")
-    assert second.startswith("permission |")
-    assert "CAP_BPF" in first
-    assert "CAP_BPF" in second
 
 
 @system

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import threading
-import time
-from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -16,12 +14,8 @@ from typing import Any
 
 import pytest
 from nfslab._core import (
-    WEB_SCHEMA,
     CoreError,
-    Histogram,
     WebServer,
-    check_web_files,
-    check_web_posts,
     run_web_load,
     web_directories,
     web_tables,
@@ -105,88 +99,6 @@ def test_files_of_another_server_are_all_right(root: Path) -> None:
     assert report["requests"]["done"] == report["requests"]["verified_replies"] > 0
     assert report["kinds"][0]["done"] == report["requests"]["done"]
     assert report["connections"]["connects"] > 4, "some requests close"
-
-
-def test_a_byte_that_was_flipped_on_disk_is_a_wrong_reply(tmp_path: Path) -> None:
-    write_web_files(files(tmp_path))
-    for path in tmp_path.glob("file_set/*/class1_*"):
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
-    with serve(tmp_path) as server:
-        report = load_of(server.address, 100, mix=ONLY_FILES, verify_share=1.0)
-    assert set(report["errors"]) == {"wrong_bytes"}
-    assert report["classes"][1]["done"] == 0 < report["classes"][0]["done"]
-    checked = json.loads(check_web_files(files(tmp_path)))
-    assert checked["complete"]
-    assert checked["missing"] == checked["wrong_size"] == 0 < checked["sampled"]["wrong_bytes"]
-
-
-def test_a_missing_file_is_a_bad_status(tmp_path: Path) -> None:
-    write_web_files(files(tmp_path))
-    for path in tmp_path.glob("file_set/*/class0_*"):
-        path.unlink()
-    with serve(tmp_path) as server:
-        report = load_of(server.address, 100, mix=ONLY_FILES)
-        counts = server.counters()
-    assert report["statuses"]["404"] == report["errors"]["bad_status"]
-    assert counts["not_found"] >= report["statuses"]["404"]
-    assert json.loads(check_web_files(files(tmp_path)))["missing"] == 9 * DIRECTORIES
-
-
-def test_no_post_is_lost_and_a_lost_one_is_found(root: Path, tmp_path: Path) -> None:
-    log = tmp_path / "posts"
-    with serve(root, post_log=str(log)) as server:
-        mix = {"static_get": 0.5, "post": 0.5}
-        report = load_of(server.address, 200, mix=mix, threads=2, process=3)
-        counts = server.stop()
-        assert server.wait(0)
-    assert [row["writer"] for row in report["posts"]] == [3 * 256, 3 * 256 + 1]
-    posts = json.dumps(report["posts"])
-    found = json.loads(check_web_posts(log, posts))
-    # What was under way at the end may be in the log, and its answer not sent.
-    assert found["lines"] == found["acknowledged"] + found["unacknowledged"]
-    assert found["lines"] == counts["posts_written"] >= counts["post"] >= found["acknowledged"] > 0
-    assert found["lost"] == found["twice"] == found["malformed"] == found["foreign"] == 0
-    left = {
-        f"{row['writer']:08x}-{number:010x}"
-        for row in report["posts"] for number in row["unacknowledged"]
-    }  # fmt: skip
-    # Nobody misses one that was under way at the end: one that was answered goes.
-    lines = sorted(log.read_text().splitlines(), key=lambda line: line.split()[1] in left)
-    log.write_text("\n".join([*lines[1:], lines[-1], "torn"]) + "\n")
-    found = json.loads(check_web_posts(log, posts))
-    assert (found["lost"], found["twice"], found["malformed"]) == (1, 1, 1)
-
-
-def test_the_report_is_whole(root: Path) -> None:
-    told: list[dict[str, Any]] = []
-    start = 0
-
-    def begin() -> int:
-        nonlocal start
-        start = time.monotonic_ns() + 10**9
-        return start
-
-    with serve(root) as server:
-        text = config_of(server.address, mix=ONLY_FILES, measure_s=1)
-        report = json.loads(
-            run_web_load(text, begin=begin, progress=lambda line: told.append(json.loads(line)))
-        )
-    assert report["schema"] == WEB_SCHEMA
-    assert report["kind"] == "web"
-    assert report["start_monotonic_ns"] == start
-    assert report["window_end_ns"] - report["window_start_ns"] == 10**9
-    assert told[0].keys() == {"stage", "phase", "elapsed_ns", "total_ns", "done", "failed"}
-    done = report["requests"]["done"]
-    last_byte = Histogram.from_v2(b64decode(report["all"]["last_byte"]["v2_base64"]))
-    assert last_byte.count == done > 0
-    assert sum(report["directories"]["done"]) == done
-    assert sum(sum(row["done_files"]) for row in report["classes"]) == done
-    series = report["series"]
-    assert sum(series["done"]) >= done
-    assert report["threads"][0]["cpu_ns"] > 0
-    assert report["touched"]["set_files"] == 36 * DIRECTORIES
 
 
 def test_progress_stops_it_and_errors_say_what_to_do(root: Path, tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ from typing import Any
 
 import nfslab as results
 import pytest
-from nfslab.databases.postgres.database import PostgresDatabase
 from nfslab.display import cells
-from nfslab.evidence.anatomy.kind import AnatomyEvidence
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.found import find, section_of
 from nfslab.evidence.queries.kind import PROCESSES, QueriesEvidence, QueryFacts
@@ -166,36 +164,3 @@ def test_pages_system_calls_and_nfs_agree(engine: str, tmp_path: Path, capsys: C
         assert scan.read_bytes is not None
         assert scan.asked_bytes is not None
         assert abs(scan.asked_bytes - scan.read_bytes) <= 0.02 * scan.read_bytes + MIB
-
-
-@pytest.mark.long
-@needs.fuse
-@pytest.mark.skipif(not PostgresDatabase.available().ok, reason="no PostgreSQL")
-def test_blocks_system_calls_and_nfs_agree(tmp_path: Path, capsys: Capture) -> None:
-    """Of a cold scan each block is one that system calls returned and the server gave; of a range
-    in no order the server gave no fewer."""
-    queries = ["full_scan", "secondary_range_uncorrelated"]
-    said = nfslab(
-        capsys, "run", "queries-2001", "--repetitions", 1, "--results", tmp_path, "--anyway",
-        "--set", f"axes.query={queries}".replace("'", '"'), "--set", f"workload.size={SIZE}",
-        "--set", "axes.storage=['nfs']",
-    )  # fmt: skip
-    assert said.code == 0, said.out + said.err
-    analysis = analyse(results.open(tmp_path).path)
-    found = {run.facts.query: run.facts for run in find(KIND, analysis).runs}
-    assert set(found) == set(queries)
-    for one in found.values():
-        assert one.asked_of == "NFS"
-        if SyscallsCollector.available().ok:
-            assert one.called_bytes == one.read_bytes
-    scan = found["full_scan"]
-    assert scan.read_bytes >= SIZE
-    assert scan.asked_bytes is not None
-    # Read-ahead may go to the end of the file, not beyond: a READ there is cut by a page or so.
-    assert scan.read_bytes <= scan.asked_bytes <= scan.read_bytes + MIB
-    ranged = found["secondary_range_uncorrelated"]
-    assert ranged.asked_bytes is not None
-    assert ranged.read_bytes <= ranged.asked_bytes
-    for run in find(AnatomyEvidence(), analysis).runs:  # of those that were long enough
-        assert run.facts.operation == "query"
-        assert sum(part.ns for part in run.facts.parts) == pytest.approx(run.facts.mean_ns)

@@ -8,14 +8,15 @@ holds it: they take turns.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from nfslab._core import syscalls_grants
 from nfslab.machine.cpu_times import read_cpu_times
 
-from tests.findings.explaining import explained
+from tests.cli.invocation import nfslab
 
 ASKED_MS: Final = 7.5
 SLEEP_MS: Final = 8.0
@@ -110,3 +111,22 @@ class _Point:
     def has(self, name: str, ms: float) -> bool:
         """Is the part so long?"""
         return abs(self.part(name) - ms) <= self.doubt_ms
+
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def explained(
+    content: str, folder: Path, capsys: pytest.CaptureFixture[str], *options: str
+) -> dict[str, Any]:
+    """What `nfslab explain --json` says of it; `options` of `nfslab run`."""
+    file, results = folder / "experiment.toml", folder / "results"
+    file.write_text(content)
+    ran = nfslab(capsys, "run", file, "--results", results, *options)
+    assert ran.code == 0, ran.out + ran.err
+    (made,) = results.iterdir()
+    told: dict[str, Any] = json.loads(nfslab(capsys, "explain", made, "--json").out)
+    return told

@@ -18,7 +18,6 @@ from nfslab.hosts import namespace
 from nfslab.hosts.namespace import NamespaceHost, networks_in_use
 from nfslab.machine.resources import Resources, recover
 
-from tests.experiment.session_support import only_folder, records, run
 from tests.waiting import until
 
 usable = NamespaceHost.available()
@@ -133,97 +132,3 @@ def test_what_a_killed_runner_left_is_removed(
     assert not (namespace.NETWORK_NAMESPACES / f"nfslab-{token}").exists()
     assert not [name for _, name in socket.if_nameindex() if token[:13] in name]
     assert recover() == []
-
-
-PGBENCH = """
-[experiment]
-name = "over-the-link"
-repetitions = 1
-collectors = []
-[targets.disk]
-kind = "local"
-path = {path}
-[workload]
-kind = "pgbench"
-data = "disk"
-socket = "tcp"
-transactions = 20
-settings = {{ log_connections = true }}
-[[axes]]
-parameter = "client.host"
-values = ["local", "namespace"]
-"""
-
-
-@pytest.mark.long
-@needs_namespace
-def test_pgbench_reaches_postgresql_over_the_pair(scratch: Path, tmp_path: Path) -> None:
-    from nfslab.workloads.pgbench.workload import PgbenchWorkload
-
-    if not PgbenchWorkload.available().ok:
-        pytest.skip(PgbenchWorkload.available().reason)
-    path = tmp_path / "experiment.toml"
-    path.write_text(PGBENCH.format(path=json.dumps(str(scratch))), "utf-8")
-    run(path)
-    folder = only_folder(path)
-    found = {record.factors["host"]: record for record in records(folder)}
-    assert {record.status for record in found.values()} == {"ok"}
-    for host, record in found.items():
-        said = (folder.path / "runs" / record.run_id / "logs" / "postgres.log").read_text("utf-8")
-        came_from = set(re.findall(r"connection received: host=(\d[\d.]*)", said))
-        network = record.hosts["client"].facts.get("network", {})
-        client = network.get("client_address", "127.0.0.1")
-        assert client in came_from, f"{host}: PostgreSQL saw {came_from}"
-        assert record.hosts["client"].name == host
-        assert record.hosts["server"].name == "local"
-        assert (record.load and record.load.clients) == 1
-    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
-    assert not [one for one in left.stdout.splitlines() if found["namespace"].run_id in one]
-
-
-NFS = """
-[experiment]
-name = "nfs-over-the-link"
-repetitions = 1
-collectors = ["nfs_server", "rpc"]
-[collectors.rpc]
-calls = true
-[targets.share]
-kind = "nfs"
-directory = {path}
-store = "memory"
-[workload]
-kind = "command"
-data = "share"
-argv = ["dd", "if=/dev/zero", "of={{data}}/file", "bs=4096", "count=64", "conv=fsync"]
-[client]
-host = "namespace"
-"""
-
-
-@pytest.mark.long
-@needs_namespace
-def test_an_nfs_mount_inside_it_goes_over_the_pair(scratch: Path, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-    from nfslab.mounts.fuse import FuseMount
-    from nfslab.results.upgrade import table_host
-
-    if not FuseMount.available().ok:
-        pytest.skip(FuseMount.available().reason)
-    path = tmp_path / "experiment.toml"
-    path.write_text(NFS.format(path=json.dumps(str(scratch))), "utf-8")
-    run(path)
-    folder = only_folder(path)
-    (record,) = records(folder)
-    assert record.status == "ok"
-    network = record.hosts["client"].facts["network"]
-    place = record.places["data"]
-    assert place.source == f"{network['server_address']}:/export"
-    evidence = folder.path / "runs" / record.run_id / "evidence"
-    served = pq.read_table(evidence / "nfs_server_calls.parquet")
-    clients = {text.rpartition(":")[0] for text in served["client"].to_pylist()}
-    assert clients == {network["client_address"]}, "as the server saw it"
-    sent = pq.read_table(evidence / "rpc_calls.parquet")
-    assert table_host(sent.schema.metadata).name == "namespace"
-    assert table_host(served.schema.metadata).name == "local"
-    assert table_host({b"nfslab.schema_version": b"1"}).name == "local", "older tables"

@@ -150,19 +150,3 @@ def test_the_notes_of_a_watched_launch_say_it(way: Way, what: str) -> None:
         return
     (note,) = told
     assert f"({one.holder}) holds io_uring" in note
-
-
-@pytest.mark.system
-@pytest.mark.parametrize("way", ["ebpf", "views"])
-@pytest.mark.long
-def test_the_notes_of_a_watched_process_say_it(way: Way) -> None:
-    with planted(argv("ring")) as one:
-        one.await_it()
-        subject = Subject(pids=[one.pid], has_views=True)
-        reason, _ = obstacle(way, Asked(), subject)
-        if reason:
-            pytest.skip(f"{way}: {reason}")
-        watch = SyscallWatch(Choice(way), Asked(), subject)
-        watch.attach()
-        notes = watch.end().notes
-    assert [note for note in notes if f"({one.pid}) holds io_uring" in note]

@@ -150,16 +150,6 @@ def test_force_ends_it_and_who_waits_gets_an_error(
 
 
 @pytest.mark.long
-def test_force_ends_it_where_its_process_stands_still_too(dead: Dead) -> None:
-    reader = dead.reader()
-    stop(dead.pid)
-    done = dead.run("umount", dead.place, "--force")
-    assert done.code == 0, done.err
-    assert not is_mounted(dead.place)
-    assert reader.wait() == 1, "the kernel let it go"
-
-
-@pytest.mark.long
 def test_lazy_takes_it_out_of_sight_and_who_is_killed_ends(dead: Dead) -> None:
     reader, killed = dead.reader(), dead.reader()
     killed.kill()
@@ -170,24 +160,3 @@ def test_lazy_takes_it_out_of_sight_and_who_is_killed_ends(dead: Dead) -> None:
     assert reader.poll() is None, "it waits until the server is back"
     dead.server.process.send_signal(signal.SIGCONT)
     assert reader.wait() == 0
-
-
-@pytest.mark.long
-def test_other_mounts_are_not_held_up(dead: Dead, tmp_path: Path) -> None:
-    dead.reader()
-    argv = ["127.0.0.1:/export", dead.place / "below", "-o", options(dead.server)]
-    below = dead.run("mount", *argv)
-    assert below.code == 1
-    assert f"nfslab umount --force {dead.place}" in below.err
-    assert dead.run("umount", "--stale").code == 0
-    other = tmp_path / "other"
-    other.mkdir()
-    with serving("--memory") as server:
-        argv = ["127.0.0.1:/export", other, "-o", options(server)]
-        made = dead.run("mount", *argv)
-        assert made.code == 0, made.err
-        (other / "file").write_text("text")
-        assert (other / "file").read_text() == "text"
-        done = dead.run("umount", other)
-        assert done.code == 0, done.err
-    assert is_mounted(dead.place), "it has a process, and is not stale"

@@ -128,20 +128,6 @@ def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
     stopping.assert_none_is_left()
 
 
-@pytest.mark.long
-def test_all_that_are_killed_leave_no_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killing(Watching):
-        def act(self) -> object:
-            for part in self.parts:
-                part.child.process.send_signal(signal.SIGKILL)
-            return True
-
-    with plan() as asked, pytest.raises(PartFailed) as failed:
-        measured(asked, 2, Killing(monkeypatch))
-    assert failed.value.kind == "generator_process"
-    assert re.match("process 1 of 2: .*SIGKILL", failed.value.why)
-
-
 @pytest.mark.system
 @pytest.mark.parametrize(
     ("program", "what", "why"),

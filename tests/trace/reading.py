@@ -32,12 +32,6 @@ STATUSES = {
     ("NSM", 1): {0: "STAT_SUCC"},
     ("NFSACL", 3): {0: "NFS3_OK"},
 }
-#: Columns that do not depend on a message's bytes beyond its header.
-HEADER_COLUMNS = (
-    "call_first_ns", "call_last_ns", "reply_first_ns", "reply_last_ns", "client", "client_port",
-    "server", "server_port", "transport", "xid", "program", "version", "sends", "replies", "user",
-    "frame_call", "frame_reply",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import random
 
 from tests.trace.generator import body, companions, nfs2, nfs3, nfs4, nfs41, rpc
 from tests.trace.generator.capture import CLIENT6, SERVER, SERVER6, Capture
-from tests.trace.generator.flows import Connection, Cut, full_segments
+from tests.trace.generator.flows import Connection
 from tests.trace.generator.link import Endpoint
 
 
@@ -40,14 +40,13 @@ def everything(seed: int = 1) -> Capture:
 
 
 def v3_mix(
-    seed: int, calls: int, *, cut: Cut = full_segments, depth: int = 4, handshake: bool = True,
-    largest: int = 4096, auth: rpc.NoAuth | None = None,
+    seed: int, calls: int, *, depth: int = 4, largest: int = 4096, auth: rpc.NoAuth | None = None
 ) -> tuple[Capture, Connection]:  # fmt: skip
     """Random READs, WRITEs, GETATTRs and LOOKUPs on one connection, behind MNT and LOOKUPs."""
     made = Capture(seed)
     root = v3_tree(seed)
     folder = root.children[0]
-    flow = made.tcp(cut=cut, handshake=handshake)
+    flow = made.tcp()
     rng = made.rng
     bodies = [companions.mnt(root), nfs3.lookup(root, folder)]
     bodies += [nfs3.lookup(folder, node) for node in folder.children]

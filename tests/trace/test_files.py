@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.trace import scenes
-from tests.trace.generator import files, link
-from tests.trace.generator.capture import truth
+from tests.trace.generator import files, link, nfs4, nfs41, rpc
+from tests.trace.generator.capture import Capture, truth
 from tests.trace.generator.files import Format
-from tests.trace.reading import HEADER_COLUMNS, assert_same, differences, read, written
+from tests.trace.reading import assert_same, read, written
 
 PLAIN = [
     Format(pcapng=pcapng, order=order, nanoseconds=nanoseconds)
@@ -84,47 +84,41 @@ def test_a_pipe_gives_what_the_file_gives(tmp_path: Path, form: Format) -> None:
     assert_same(found, true)
 
 
-@pytest.mark.parametrize("pcapng", [False, True])
-@pytest.mark.parametrize("missing", [1, 3, 20, 90])
-def test_a_file_cut_within_its_last_packet(tmp_path: Path, pcapng: bool, missing: int) -> None:
-    made, _flow = scenes.v3_mix(2, 30)
-    frames = made.frames()
-    form = Format(pcapng=pcapng)
-    made.link_bytes = form.link_bytes
-    data = files.encode(frames, form)
-    path = files.write(tmp_path / "cut.pcap", data[:-missing])
+def test_every_operation_of_every_version(tmp_path: Path) -> None:
+    path, true = written(scenes.everything(), tmp_path)
+    assert len({(c.exchange.body.program, c.exchange.body.version) for c in true.calls}) == 12
     found = read(path)
-    left = len(frames) - 1
-    while len(files.encode(frames[:left], form)) > len(data) - missing:
-        left -= 1
-    rest = truth(made, frames[:left])
-    assert differences(found.rows, rest.calls) == []
-    assert found.summary["packets"] == rest.packets
-    assert sum(found.anomalies.values()) == 1, found.anomalies
+    assert_same(found, true)
+    assert found.anomalies == {}
 
 
-@pytest.mark.parametrize("snaplen", [96, 128, 256])
-@pytest.mark.parametrize("link_type", [link.ETHERNET, link.SLL, link.RAW])
-def test_cut_packets_give_headers_operations_and_instants(
-    tmp_path: Path, snaplen: int, link_type: int
+@pytest.mark.parametrize("service", [None, rpc.SVC_INTEGRITY])
+@pytest.mark.parametrize("count", [4000, 70_000])
+def test_every_payload_of_a_compound_counts(
+    tmp_path: Path, count: int, service: int | None
 ) -> None:
-    made, _flow = scenes.v3_mix(2, 200, depth=1, largest=12_000)
-    made.snaplen = snaplen
-    path, true = written(made, tmp_path, Format(link_type=link_type))
-    found = read(path)
-    columns = [*HEADER_COLUMNS, "operation"]
-    if snaplen < 128:
-        columns.remove("user")  # the credential is cut: 96 bytes end behind the procedure
-    assert differences(found.rows, true.calls, columns, path=False) == []
-    assert found.summary["packets"] == true.packets
-    assert found.summary["bytes"] == true.bytes
-
-
-def test_cut_compounds_are_named_as_far_as_they_are_seen(tmp_path: Path) -> None:
-    made = scenes.everything()
-    made.snaplen = 256
+    """Over TCP the inside of a long message passes: what stands behind a payload must not."""
+    made = Capture(15)
+    node = scenes.v4_tree().children[0].children[0]
+    session = nfs41.Session(minor=2)
+    written_twice = [nfs4.write(0, count), nfs4.write(count, count), nfs4.getattr_(node)]
+    mixed = [nfs4.write(0, count), nfs4.read(0, count), nfs4.write(7, 900), nfs4.commit(0, 0)]
+    far = [*[nfs4.getattr_(node)] * 60, nfs4.read(0, count), nfs4.getattr_(node)]
+    bodies = [
+        session.on(node, nfs4.read(0, count), nfs4.read(count, count), named_by="READ"),
+        session.on(node, nfs4.read(0, count), *[nfs4.getattr_(node)] * 50, named_by="READ"),
+        session.on(node, *written_twice, named_by="WRITE"),
+        session.on(node, *mixed, named_by="READ"),
+        session.on(node, *far, named_by="READ"),
+        session.on(node, nfs41.read_plus(0, (count, 4096), (count, 512), (300, 0)),
+                   named_by="READ_PLUS"),
+    ]  # fmt: skip
+    auth = None if service is None else rpc.GssAuth(service=service)
+    made.converse(made.tcp(), bodies, auth=auth)
     path, true = written(made, tmp_path)
     found = read(path)
-    assert 0.9 * len(made.exchanges) < len(true.calls) < len(made.exchanges)
-    columns = [name for name in HEADER_COLUMNS if name != "user"]
-    assert differences(found.rows, true.calls, columns, path=False) == []
+    assert_same(found, true, path=False)
+    assert found.anomalies == {}
+    assert [row["marks"] for row in found.rows] == [None] * len(bodies)
+    calls = {row["operation"]: row["calls"] for row in found.summary["operations"]}
+    assert (calls["READ"], calls["WRITE"], calls["GETATTR"]) == (5, 4, 112)

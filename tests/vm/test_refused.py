@@ -90,25 +90,6 @@ def test_modules_of_another_kernel(tmp_path: Path, capsys: Capture) -> None:
     assert "modules.dep" in said.err
 
 
-@pytest.mark.system
-@pytest.mark.long
-def test_modules_without_overlay(tmp_path: Path, capsys: Capture) -> None:
-    folder = tmp_path / "mods" / "lib" / "modules" / "6.9.1-test"
-    folder.mkdir(parents=True)
-    (folder / "modules.dep").write_text("")
-    built_in = ["virtio_pci", "virtio_console", "virtiofs"]
-    (folder / "modules.builtin").write_text("".join(f"kernel/{one}.ko\n" for one in built_in))
-    options = ["--kernel", kernel(tmp_path), "--modules", tmp_path / "mods"]
-    said = nfslab(capsys, "vm", "run", *options, "--", "true")
-    assert said.code == 2
-    assert "overlay" in said.err
-    # With it only the programs are in the way: none of these three is what it says.
-    (folder / "modules.builtin").write_text(
-        "".join(f"k/{one}.ko\n" for one in [*built_in, "overlay"])
-    )
-    assert "overlay" not in nfslab(capsys, "vm", "run", *options, "--", "true").err
-
-
 def test_a_busybox_that_needs_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dynamic = tmp_path / "bin" / "busybox"
     dynamic.write_bytes(b"\x7fELF/lib64/ld-linux-x86-64.so.2\0")
@@ -137,20 +118,3 @@ def test_a_folder_that_cannot_be_shared(
     said = nfslab(capsys, "vm", "run", "--", "true")
     assert said.code == 2
     assert folder in said.err
-
-
-@pytest.mark.system
-@pytest.mark.long
-def test_a_qemu_that_ends_at_once_leaves_nothing(tmp_path: Path, capsys: Capture) -> None:
-    """QEMU and virtiofsd are programs that fail, as with too much memory asked for."""
-    folder = tmp_path / "mods"
-    folder.mkdir()
-    (folder / "modules.dep").write_text("")
-    names = ["virtio_pci", "virtio_console", "virtiofs", "overlay"]
-    (folder / "modules.builtin").write_text("".join(f"kernel/{one}.ko\n" for one in names))
-    (tmp_path / "bin" / "qemu-system-x86_64").write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
-    options = ["--kernel", kernel(tmp_path), "--modules", folder]
-    said = nfslab(capsys, "vm", "run", *options, "--", "true")
-    assert said.code == 1
-    assert "no room" in said.err
-    assert list((tmp_path / "state" / "journals").glob("*.jsonl")) == []

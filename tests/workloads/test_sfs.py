@@ -17,7 +17,6 @@ from nfslab.experiment.preflight import Obstacle, preflight
 from nfslab.experiment.reading import read_experiment
 from nfslab.mounts.none import NfsExport
 from nfslab.offered.plans import Mounted
-from nfslab.targets.base import Place
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.base import Completions, Outcome
 from nfslab.workloads.sfs import SfsParameters, SfsWorkload
@@ -87,41 +86,6 @@ def test_a_run_is_its_point(scratch: Path, generators: int) -> None:
             expected = {name: response[key] / 1e6 for name, key in names.items()}
             assert {name: found[name] for name in names} == expected
             assert found["mean"] == pytest.approx(response["mean_ns"] / 1e6)
-
-
-@pytest.mark.long
-def test_two_mounts_share_one_load(scratch: Path) -> None:
-    work = workload(
-        data="one", data_2="other", files=200, warm_up="0s", duration="0.5s", arrivals="uniform",
-    )  # fmt: skip
-    assert work.estimate_bytes().keys() == {"data", "data_2"}
-    targets = {
-        role: NfsTarget(
-            name, NfsTarget.Parameters(client="none", directory=str(scratch), store="memory")
-        )
-        for role, name in (("data", "one"), ("data_2", "other"))
-    }
-    with run_of(work, scratch, name=f"sfs-{uuid.uuid4().hex[:8]}", places={}) as run:
-        up: dict[str, Place] = {}
-        try:
-            for role, target in targets.items():
-                place = up[role] = run.context.places[role] = target.up(run.context.resources, HERE)
-                target.offer(place, run.context.services)
-            work.prepare(run.context)
-            work.measure(run.context)
-        finally:
-            for role, place in up.items():
-                targets[role].down(place)
-        point = json.loads((run.context.folder / "logs" / "sfs.json").read_text())
-    assert [mount["files_found"] for mount in point["mounts"]] == [100, 100], "half the set each"
-    first, second = (mount["calls"] for mount in point["mounts"])
-    # An even load, evenly spread.
-    not_called = point["unsent"] + point["not_sent"] + point["not_drawn"]
-    assert first + second + not_called > 100
-    assert abs(first - second) <= 2 + not_called
-    assert len({mount["options"] for mount in point["mounts"]}) == 2, "two servers"
-    ports = {text for text in run.context.commands[0] if "port=" in text}
-    assert len(ports) == 2, "each has its own"
 
 
 def test_a_target_that_is_mounted_is_refused(scratch: Path) -> None:

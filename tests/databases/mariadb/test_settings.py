@@ -14,7 +14,14 @@ from nfslab.databases.mariadb.settings import (
 )
 from nfslab.errors import Unavailable
 
-from tests.cli.mariadb_server import missing
+
+def missing() -> str:
+    try:
+        find_installation()
+    except Unavailable as error:
+        return error.why
+    return ""
+
 
 needs_mariadb = pytest.mark.skipif(bool(missing()), reason=missing() or "usable")
 

@@ -27,18 +27,6 @@ def full_segments(_rng: random.Random, length: int) -> Iterator[int]:
         yield min(MSS, length - at)
 
 
-def any_pieces(largest: int) -> Cut:
-    """Pieces of 1 to `largest` bytes at random."""
-
-    def cut(rng: random.Random, length: int) -> Iterator[int]:
-        while length:
-            piece = min(length, rng.randint(1, largest))
-            yield piece
-            length -= piece
-
-    return cut
-
-
 @dataclass(frozen=True)
 class Span:
     """A message's place in one direction of a connection, its record marks included."""

@@ -92,11 +92,6 @@ def refused(xid: int, accept_stat: int, rest: bytes = b"") -> bytes:
     return u32(xid, 1, 0) + NO_VERIFIER + u32(accept_stat) + rest
 
 
-def denied(xid: int, auth_stat: int) -> bytes:
-    """MSG_DENIED, AUTH_ERROR."""
-    return u32(xid, 1, 1, 1, auth_stat)
-
-
 def tls_probe(xid: int) -> bytes:
     return u32(xid, 0, 2, NFS, 4, 0, AUTH_TLS, 0) + NO_VERIFIER
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tests.trace.generator import nfs3, rpc
 from tests.trace.generator.body import Body, Node, tree
@@ -325,8 +325,3 @@ class Client:
         if asked in self.waiting:
             self.waiting.remove(asked)
             asked.done()
-
-
-def cut_front(frames: list[Packet], drop: Callable[[Packet], bool]) -> list[Packet]:
-    """Without the packets that the capture is not to hold."""
-    return [replace(frame) for frame in frames if not drop(frame)]

@@ -7,8 +7,6 @@ import errno
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import uuid
 from pathlib import Path
@@ -19,8 +17,7 @@ from nfslab.databases.postgres import server as servers
 from nfslab.databases.postgres.failures import explained
 from nfslab.databases.shared.last_words import log_tail
 from nfslab.errors import RunFailed
-from nfslab.machine.processes import all_statuses, find_ours
-from nfslab.machine.resources import recover
+from nfslab.machine.processes import all_statuses
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.workload import PgbenchWorkload
 
@@ -118,65 +115,6 @@ def test_a_port_that_was_taken_meanwhile(scratch: Path, monkeypatch: pytest.Monk
             log = (run.context.folder / "logs" / "postgres.log").read_text()
             assert os.strerror(errno.EADDRINUSE) in log
             work.finish(run.context)
-
-
-KILLED_RUNNER = """
-import sys
-from pathlib import Path
-from nfslab.workloads.pgbench import execution
-from nfslab.workloads.pgbench.parameters import PgbenchParameters
-from nfslab.workloads.pgbench.workload import PgbenchWorkload
-from tests.workloads.run_context import run_of
-
-root = Path(sys.argv[1])
-work = PgbenchWorkload(PgbenchParameters(data="disk", wal="log", duration=3600))
-with run_of(work, root, name="killed") as run:
-    work.prepare(run.context)
-    check = execution.LogRoom.check
-    def tell(room):
-        check(room)
-        if room.files():
-            print(run.context.resources.token, run.context.services.postgres.pid, flush=True)
-    execution.LogRoom.check = tell
-    work.measure(run.context)
-"""
-
-
-def shared_memory_of(postmaster: int) -> int:
-    """System V segments that a process made (PostgreSQL keeps one a server)."""
-    lines = Path("/proc/sysvipc/shm").read_text().splitlines()
-    column = lines[0].split().index("cpid")
-    return sum(int(line.split()[column]) == postmaster for line in lines[1:])
-
-
-@pytest.mark.long
-def test_a_killed_runner_leaves_nothing_that_the_next_start_does_not_find(
-    scratch: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = scratch / name()
-    root.mkdir()
-    runner = subprocess.Popen(
-        [sys.executable, "-c", KILLED_RUNNER, str(root)],
-        cwd=Path(__file__).parents[3],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert runner.stdout is not None
-    token, pid = runner.stdout.readline().split()
-    postmaster = int(pid)
-    assert shared_memory_of(postmaster) == 1
-    runner.kill()
-    runner.wait()
-    runner.stdout.close()
-    monkeypatch.setenv("NFSLAB_STATE", str(root / "state"))
-    told = recover()
-    assert told
-    assert find_ours(token) == []
-    assert all(s.identity.pid != postmaster or not s.alive for s in all_statuses())
-    left = [p for parent in ("/tmp", "/dev/shm", "/var/tmp") for p in Path(parent).iterdir()]
-    assert [p for p in left if token in p.name] == []
-    assert shared_memory_of(postmaster) == 0, "a server that is asked to quit cleans up"
-    assert recover() == [], "the second start finds nothing"
 
 
 def test_only_the_end_of_a_long_log_is_read(tmp_path: Path) -> None:
