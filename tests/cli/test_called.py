@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -9,10 +11,13 @@ import pytest
 from click.testing import CliRunner
 from nfslab import cli
 from nfslab.cli import new
-from nfslab.cli.registry import COMMANDS
+from nfslab.cli.registry import COMMANDS, READERS
 from nfslab.display import called, terminal
 from nfslab.display.sections import Section
 from nfslab.errors import UsageError
+from nfslab.shipped import experiment_files
+
+from tests.cli.invocation import nfslab
 
 
 def test_the_commands_are_those_of_the_command_line() -> None:
@@ -91,3 +96,29 @@ def test_a_section_on_a_terminal_and_the_next_step(
     said = CliRunner().invoke(new.command, ["pgbench", "--out", str(file)]).output
     assert f"Next: ../nfslab run {file} --dry-run" in said
     assert "../nfslab" not in file.read_text("utf-8"), "it may be read elsewhere"
+
+
+THREADS = "OPENBLAS_NUM_THREADS"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_where_numpy_has_one_thread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(THREADS, raising=False)
+    assert cli.cli.get_command(click.Context(cli.cli), name) is not None
+    assert os.environ.get(THREADS) == ("1" if name in READERS else None)
+    monkeypatch.setenv(THREADS, "7")
+    cli.cli.get_command(click.Context(cli.cli), name)
+    assert os.environ[THREADS] == "7", "who asks for more has it"
+
+
+def test_help(capsys: pytest.CaptureFixture[str], snapshot: Callable[[str, str], None]) -> None:
+    said = nfslab(capsys, "--help")
+    assert (said.code, said.err) == (0, "")
+    snapshot("help.txt", said.out)
+
+
+def test_quickstart_runs_the_experiment_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of it is run by .ci/minimal."""
+    assert 'kind = "pgbench"' in experiment_files()["quickstart"].read_text()
+    said = nfslab(capsys, "quickstart", "--help")
+    assert (said.code, "nfslab quickstart" in said.out) == (0, True)

@@ -22,7 +22,6 @@ from nfslab.display.numbers import quantity
 from nfslab.display.progress import Progress
 
 from tests.cli.invocation import nfslab
-from tests.report.browser import browser, figures, opened
 from tests.trace import scenes
 from tests.trace.generator import files, nfs3, rpc
 from tests.trace.generator.capture import Capture
@@ -89,27 +88,6 @@ def test_the_text(
     snapshot(name, said.out)
 
 
-def test_a_capture_that_is_cut_short_is_not_whole(
-    plain: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole = plain.read_bytes()
-    for content, said in [(whole, "lacks nothing"), (whole[:-5], "within a packet")]:
-        plain.write_bytes(content)
-        shown = nfslab(capsys, "trace", str(plain))
-        assert (shown.code, said in shown.out.splitlines()[1]) == (0, True)
-
-
-def test_the_report_names_the_planted_stalls(capsys: pytest.CaptureFixture[str]) -> None:
-    said = nfslab(capsys, "trace", STALLS)
-    assert (said.code, said.err) == (0, "")
-    lines = said.out.splitlines()
-    # The server was stopped for 0.7, 2.5 and 1.2 s (the captures' README).
-    stalls = [line for line in lines if re.match(r"S\d+ +server stalled ", line)]
-    lengths = [re.findall(r"([\d.]+) (m?s)\b", line)[0] for line in stalls]
-    shown_s = [float(n) * {"s": 1, "ms": 1e-3}[unit] for n, unit in lengths]
-    assert [round(length, 1) for length in shown_s] == [0.7, 2.5, 1.2]
-
-
 def test_a_closer_look_shows_the_stall_alone(capsys: pytest.CaptureFixture[str]) -> None:
     whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
     look = whole["stalls"]["closer_look"][0]
@@ -130,7 +108,7 @@ def test_figures_of_a_part_are_those_of_its_time(capsys: pytest.CaptureFixture[s
     text = nfslab(capsys, "trace", STALLS, *part).out
     assert re.search(rf"^{calls} calls\b.*\b2\.000 to 6\.000 s\b", text, re.MULTILINE)
     assert re.search(rf"^calls sent +{quantity(calls / (end - begin), '1/s')}$", text, re.MULTILINE)
-    # The second stop lasted 2.502 s (test_the_report_names_the_planted_stalls).
+    # The second stop lasted 2.502 s (the captures' README).
     assert re.search(r"^The server .*\b2\.50 s\b.*\b63 %", text, re.MULTILINE)
     # A closer look at a part counts from the capture's first frame, as --from does.
     whole = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
@@ -142,34 +120,6 @@ def test_figures_of_a_part_are_those_of_its_time(capsys: pytest.CaptureFixture[s
     again = shlex.split(command.split(": nfslab trace ")[1])
     (stall,) = re.findall(r"^S\d+ .*", nfslab(capsys, "trace", *again).out, re.MULTILINE)
     assert "2.50 s" in stall
-
-
-def test_json_is_one_object_of_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
-    said = nfslab(capsys, "trace", "--json", STALLS)
-    assert (said.code, said.err) == (0, "")
-    content = json.loads(said.out)
-    for name in ("packets", "bytes", "first_ns", "last_ns"):
-        assert type(content[name]) is int, name
-    assert set(content["lost"]) == {"bytes", "gaps"}
-    for entry in content["anomalies"]:
-        assert set(entry) == {"kind", "count"}
-    wanted: dict[str, type | tuple[type, ...]] = {
-        "program": int, "version": int, "operation": str, "calls": int, "answered": int,
-        "unanswered": int, "retransmissions": int, "duplicate_replies": int, "errors": dict,
-        "bytes_read": int, "bytes_written": int,
-    }  # fmt: skip
-    for row in content["operations"]:
-        for name, kind in wanted.items():
-            assert type(row[name]) is kind, (row["operation"], name)
-        quantiles = ["min", "mean", "p50", "p90", "p99", "p999", "max"]
-        assert set(quantiles) <= set(row["latency_ns"])
-        values = [row["latency_ns"][q] for q in quantiles if q != "mean"]
-        assert all(type(value) is int for value in values)
-        assert values == sorted(values)
-    assert {"clients", "files", "rpcstat", "stalls", "access", "network"} <= set(content)
-    assert not {"points", "blocks"} & set(content)
-    # 12 calls were sent again, 36 extra sends and replies (the captures' README).
-    assert sum(row["retransmissions"] for row in content["operations"]) == 36
 
 
 @pytest.mark.parametrize("path", [KERNEL_V3, KERNEL_V42], ids=lambda path: path.name)
@@ -304,26 +254,6 @@ def test_tables_by_client_server_file_and_class(
     assert "--top N" in sections[4]
 
 
-@pytest.mark.system
-def test_the_page_of_a_capture_with_stalls_opens_offline_and_names_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page_file = tmp_path / "page.html"
-    nfslab(capsys, "trace", STALLS, "--html", page_file)
-    with browser() as chromium, opened(chromium, page_file) as page:
-        rows = page.locator("#capture table tbody tr").all_inner_texts()
-        rows = [row for row in rows if re.match(r"S\d\t", row)]
-        drawn = figures(page)
-    named = [(row.split("\t")[1], float(row.split("\t")[3].split()[0])) for row in rows]
-    # The server was stopped for 0.7, 2.5 and 1.2 s (the captures' README); lengths in s or ms.
-    lengths = [length / 1000 if length > 100 else length for _, length in named]
-    assert {kind for kind, _ in named} == {"server stalled"}
-    assert [round(length, 1) for length in lengths] == [0.7, 2.5, 1.2]
-    assert {"capture-calls", "capture-rpcstat", "capture-latencies"} <= {
-        name for name, one in drawn.items() if one["drawn"]
-    }
-
-
 def test_every_output_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, calls = tmp_path / "page.html", tmp_path / "calls.parquet"
     said = nfslab(capsys, "trace", "--json", STALLS, "--html", page, "--calls", calls)
@@ -435,28 +365,6 @@ def test_a_quoted_pattern_is_one_capture(
     said = nfslab(capsys, "trace", "--compare", "--json", plain, tmp_path / "part*.pcap")
     one, other = json.loads(said.out)["captures"]
     assert one["packets"] == other["packets"]
-
-
-def test_load_patterns_and_where_the_time_went_stand_in_the_text(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    text = nfslab(capsys, "trace", STALLS).out
-    content = json.loads(nfslab(capsys, "trace", "--json", STALLS).out)
-    waited_ns = sum(row["total_latency_ns"] for row in content["clients"]["clients"])
-    # Little's law: calls outstanding on average are their waits over the time.
-    mean = waited_ns / (content["last_ns"] - content["first_ns"])
-    facts = dict(re.findall(r"^(\S.*?)  +(\S+)$", text, flags=re.MULTILINE))
-    assert facts["calls outstanding, mean"] == quantity(mean, "1")
-    assert facts["calls outstanding, most"] == "4"
-    assert facts["WRITEs UNSTABLE (a COMMIT follows)"] == "130"
-    assert (facts["WRITEs FILE_SYNC"], facts["COMMITs"]) == ("123", "98")
-    assert re.search(r"\b3,200 over UDP\b", text)
-    # 61 calls of 3,261 went over TCP: no sentence about all.
-    split = re.compile(r"(\d+) of (\d+) calls (\d+) % passed in the server")
-    assert not split.search(text)
-    found = split.search(nfslab(capsys, "trace", KERNEL_V3).out)
-    assert found is not None
-    assert found.groups() == ("236", "341", "86")
 
 
 def imported(*arguments: str) -> set[str]:

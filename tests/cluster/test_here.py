@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nfslab.cluster.base import Agent
@@ -13,7 +15,6 @@ from nfslab.cluster.here import ClusterHere, MemberHere
 from nfslab.machine import children
 from nfslab.machine.resources import Resources, recover
 
-from tests.cluster.hearing import heard
 from tests.waiting import NO_LIMIT_S
 
 pytestmark = pytest.mark.system
@@ -70,3 +71,18 @@ def test_what_a_killed_owner_left_goes_with_the_next_start(state: Path) -> None:
         owner.kill()
     assert recover() != []
     assert not folder.exists()
+
+
+_unheard: weakref.WeakKeyDictionary[Agent, list[dict[str, Any]]] = weakref.WeakKeyDictionary()
+
+
+def heard(agent: Agent, name: str) -> dict[str, Any]:
+    """The next event of that name; what came before it is of no interest, what came after it is."""
+    waiting = _unheard.setdefault(agent, [])
+    while True:
+        while waiting:
+            event = waiting.pop(0)
+            if event["event"] == name:
+                return event
+        waiting += agent.events(NO_LIMIT_S)
+        assert waiting, f"nothing was said within {NO_LIMIT_S} s"

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab._core import FILES_SCHEMA, CoreError, Histogram, build_info, run_files
-
-from tests.machine import needs
+from nfslab._core import FILES_SCHEMA, Histogram, build_info, run_files
 
 pytestmark = pytest.mark.system
 
@@ -213,34 +211,3 @@ def test_python_goes_on_while_the_workload_runs(tmp_path: Path) -> None:
         stop.set()
         thread.join()
     assert len(set(reports)) > 3, "it had no turn between them"
-
-
-@needs.program("mount", "umount")
-def test_a_full_target_keeps_what_was_measured(tmp_path: Path) -> None:
-    """A tmpfs of 3 MiB that somebody else fills in the middle."""
-    mount = tmp_path / "small"
-    mount.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "nfslab-test", str(mount)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"cannot mount a tmpfs: {done.stderr.strip()}")
-    try:
-        filler = mount / "filler"
-
-        def progress(text: str) -> None:
-            if json.loads(text)["phase"] == "char_write" and not filler.exists():
-                filler.write_bytes(b"x" * (5 << 19))  # leaves half of what the files need
-
-        phases = ["block_write", "char_write"]
-        config = {"directory": str(mount), "size_bytes": SIZE, "phases": phases}
-        with pytest.raises(CoreError) as caught:
-            run_files(json.dumps(config), progress)
-        error = caught.value
-        assert error.kind == "space"
-        assert "char_write" in error.what
-        assert error.partial is not None
-        kept = json.loads(error.partial)["phases"]
-        assert [phase["phase"] for phase in kept] == ["block_write"]
-        assert [path.name for path in mount.iterdir()] == ["filler"]
-    finally:
-        subprocess.run(["umount", str(mount)], check=True)

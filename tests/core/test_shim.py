@@ -7,40 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from nfslab._core import Columns, CoreError, ShimRecords, StraceReader, shim_path
+from nfslab._core import Columns, CoreError, ShimRecords, shim_path
 
 pytestmark = pytest.mark.system
-
-PROGRAM = """\
-import os, sys, threading
-def writes(path, flags):
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | flags)
-    for _ in range(10):
-        os.write(fd, bytes(512))
-    os.fsync(fd)
-    os.pread(fd, 100, 2048)
-    os.close(fd)
-    os.rename(path, path + ".new")
-folder = sys.argv[1]
-threads = [threading.Thread(target=writes, args=(f"{folder}/{n}", 0)) for n in range(3)]
-for thread in threads: thread.start()
-for thread in threads: thread.join()
-if os.fork() == 0:
-    writes(folder + "/child", os.O_DSYNC)
-    os._exit(0)
-os.wait()
-try:
-    os.open(folder + "/missing", os.O_RDONLY)
-except FileNotFoundError:
-    pass
-"""
 
 
 @pytest.fixture
@@ -55,66 +30,6 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def rows(columns: Columns) -> list[dict[str, Any]]:
     return pa.RecordBatchReader.from_stream(columns).read_all().to_pylist()
-
-
-def table(files: Columns, counts: Columns, below: Path) -> dict[tuple[str, str], tuple[Any, ...]]:
-    """(first name, call) -> calls, errors, bytes, places; of files below a folder."""
-    names: dict[int, str] = {}
-    for row in rows(files):
-        names.setdefault(row["file_id"], row["path"])
-    return {
-        (Path(names[row["file_id"]]).name, row["call"]): (
-            row["calls"], row["errors"], row["bytes"], row["places"],
-        )
-        for row in rows(counts)
-        if names.get(row["file_id"], "").startswith(str(below))
-    }  # fmt: skip
-
-
-def test_a_python_program_is_seen_as_strace_sees_it(tmp_path: Path, folder: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    shim = ShimRecords(folder, "events")
-    environment = shim.environment()
-    assert set(environment) == {"LD_PRELOAD", "NFSLAB_SHIM_FILE"}
-    command = [sys.executable, "-c", PROGRAM, str(data)]
-    before_ns = time.monotonic_ns()
-    subprocess.run(command, env=os.environ | environment, check=True)
-    after_ns = time.monotonic_ns()
-    taken = shim.take()
-    seen = table(taken["files"], shim.counts(), data)
-    assert seen[("0", "write")] == (10, 0, 5120, [1, 9, 0, 0, 0])
-    assert seen[("1", "pread64")] == (1, 0, 100, [1, 0, 0, 0, 0])
-    assert {name for name, call in seen if call == "rename"} == {"0", "1", "2", "child"}
-    syncs = [row for row in rows(taken["syncs"]) if row["file_id"] is not None]
-    assert sum(row["synchronous"] for row in syncs) == 10, "the child's O_DSYNC writes"
-    assert sum(row["call"] == "fsync" for row in syncs) == 4
-    ends = [(row["start_ns"], row["start_ns"] + row["latency_ns"]) for row in syncs]
-    assert all(before_ns <= start < end <= after_ns for start, end in ends)
-    figures = shim.figures()
-    assert figures["processes"] >= 1
-    assert figures["forks"] >= 1
-    assert not any(figures[name] for name in figures if name.startswith(("lost", "torn", "unco")))
-    shim.stop()
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed: nothing to lay beside it")
-    again, text = tmp_path / "again", tmp_path / "strace.txt"
-    again.mkdir()
-    trace = ["strace", "-f", "-ttt", "-T", "-y", "-o", str(text)]
-    subprocess.run([*trace, sys.executable, "-c", PROGRAM, str(again)], check=True)
-    reader = StraceReader("events")
-    reader.feed(text.read_bytes())
-    reader.end()
-    assert table(reader.take()["files"], reader.counts(), again) == seen
-
-
-def test_nothing_is_seen_of_what_was_not_launched_with_it(folder: Path) -> None:
-    shim = ShimRecords(folder, "events")
-    subprocess.run(["cat", "/etc/hostname"], check=True, capture_output=True)
-    assert shim.figures()["processes"] == 0
-    shim.stop()
-    shim.stop()
-    assert len(shim.take()["syncs"]) == 0
 
 
 def test_the_library_is_written_where_it_is_asked_for(tmp_path: Path) -> None:

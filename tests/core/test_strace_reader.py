@@ -3,10 +3,6 @@ tested in crates/syscalls/tests/system/strace_*.rs, against a program whose call
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -84,30 +80,6 @@ def test_a_level_that_is_none_is_refused() -> None:
     with pytest.raises(CoreError) as caught:
         StraceReader("all")
     assert caught.value.kind == "config"
-
-
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
-@pytest.mark.system
-def test_a_python_program_under_strace(tmp_path: Path) -> None:
-    data, text = tmp_path / "data", tmp_path / "strace.txt"
-    program = (
-        "import os, sys\n"
-        "fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"
-        "for _ in range(5): os.write(fd, bytes(1000)); os.fdatasync(fd)\n"
-        "os.pwrite(fd, bytes(10), 4000)\n"
-    )
-    command = ["strace", "-f", "-ttt", "-T", "-y", "-o", str(text)]
-    subprocess.run([*command, sys.executable, "-c", program, str(data)], check=True)
-    reader = StraceReader("events")
-    reader.feed(text.read_bytes())
-    reader.end()
-    taken = reader.take()
-    mine = [row["file_id"] for row in rows(taken["files"]) if row["path"] == str(data)]
-    counts = {row["call"]: row for row in rows(reader.counts()) if row["file_id"] in mine}
-    assert counts["fdatasync"]["calls"] == 5
-    assert (counts["write"]["bytes"], counts["write"]["places"]) == (5000, [1, 4, 0, 0, 0])
-    assert counts["pwrite64"]["places"] == [0, 0, 1, 0, 0]
-    assert len(rows(taken["syncs"])) == 5
 
 
 def test_paths_get_the_class_of_the_first_pattern_that_matches() -> None:

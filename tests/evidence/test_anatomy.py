@@ -22,6 +22,8 @@ from nfslab.evidence.anatomy.parts import (
     divided,
     with_rest,
 )
+from nfslab.evidence.anatomy.section import COLOURS, _coloured
+from nfslab.evidence.anatomy.whole import ORDER
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.nfs_server.breakdown import BreakdownFacts, OperationBreakdown
 from nfslab.evidence.postgres.exact_waits import TIMES_TABLE
@@ -413,3 +415,11 @@ def test_of_an_engine_that_is_not_known_nothing_is_told(tmp_path: Path) -> None:
     for engine, told in (("postgres", True), ("mariadb", True), ("another", False)):
         run.record.parameters["workload"] = {"kind": "tpcb", "engine": engine}
         assert AnatomyEvidence().present(run) == told
+
+
+def test_parts_have_colours_of_their_own_until_there_are_none() -> None:
+    colours = [part.colour for part in _coloured([*ORDER, "client"])]
+    some = [colour for colour in colours if colour]
+    assert len(set(some)) == len(some) == len(COLOURS)
+    few = ["data_write", "row_locks", "running", "data_read", "log_sync", "client"]
+    assert len({part.colour for part in _coloured(few)} - {""}) == len(few)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from nfslab.experiment import execution
+from nfslab.results.emulation import is_stamped
+from nfslab.results.outcomes import Outcomes
 
 from tests.experiment.fakes import EVENTS, FormulaWorkload
 from tests.experiment.session_support import (
     left_behind,
-    none_left_running,
     only_folder,
     records,
     run,
@@ -161,17 +165,6 @@ def test_what_fails_is_taken_down_and_sealed_with_its_reason(
     assert left_behind(tmp_path) == []
 
 
-def test_a_defect_leaves_its_traceback(experiment_file: Write) -> None:
-    path = experiment_file(*ONE_POINT, workload('fail = "defect"'))
-    run(path)
-    folder = only_folder(path)
-    (record,) = records(folder)
-    text = (folder.runs_path / record.run_id / "logs" / "traceback.log").read_text()
-    assert "ZeroDivisionError: planted" in text
-    assert "fakes.py" in text
-    assert "defect of nfslab" in record.reason
-
-
 def test_a_teardown_that_fails_hides_neither_error_nor_steps(
     experiment_file: Write, tmp_path: Path
 ) -> None:
@@ -260,23 +253,6 @@ def test_a_time_limit_fails_the_run_and_the_experiment_goes_on(
     assert outcomes["hang"].failure_phase == "measure"
 
 
-@pytest.mark.system
-@pytest.mark.long
-def test_a_run_that_does_not_look_at_the_time_is_ended_too(
-    experiment_file: Write, tmp_path: Path
-) -> None:
-    record = single(
-        experiment_file,
-        workload('fail = "block"\nchild = true'),
-        ("drop_page_cache = false", "drop_page_cache = false\nrun_s = 0.2"),
-    )
-    assert record.status == "failed"
-    assert "limits.run_s" in record.reason
-    assert record.duration_ns < 3600e9, "it sleeps for an hour"
-    assert none_left_running(tmp_path / "state"), "its child, too"
-    assert left_behind(tmp_path) == []
-
-
 def collector(text: str) -> tuple[str, str]:
     return ("[workload]", f"[collectors.watcher]\n{text}\n\n[workload]")
 
@@ -315,3 +291,18 @@ def test_a_metric_that_is_not_there_cannot_be_first(experiment_file: Write) -> N
     record = single(experiment_file, ('name = "test"', 'name = "test"\nprimary = "tps"'))
     assert [name for name, m in record.metrics.items() if m.primary] == ["rate_per_s"]
     assert any("'tps'" in note for note in record.notes)
+
+
+Write = Callable[..., Path]
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_every_run_is_stamped_or_none(
+    here: bool, experiment_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "is_emulated", lambda: here)
+    file = experiment_file(("values = [1, 2, 4]", "values = [2]"))
+    run(file)
+    outcomes = Outcomes(only_folder(file))
+    assert outcomes.counted
+    assert {is_stamped(line.flags) for line in outcomes.catalogue.lines} == {here}

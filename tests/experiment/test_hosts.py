@@ -301,29 +301,6 @@ def test_hosts_meet_at_one_instant_and_hear_each_other(
     assert second - first == pytest.approx((0.9 + MEET_S) * 1e9, abs=0.2e9)
 
 
-def test_a_gate_that_one_never_comes_to_ends_the_run(
-    hosts: HostsInMemory, written: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    measure = fakes.FormulaWorkload.measure
-
-    def other(self: fakes.FormulaWorkload, context: Any) -> Any:
-        if context.share.host == 2:
-            self.parameters = self.parameters.model_copy(update={"gates": []})
-        return measure(self, context)
-
-    monkeypatch.setattr(fakes.FormulaWorkload, "measure", other)
-    record = failed(written(workload('gates = ["step 1"]')))
-    assert "host1 waits for host3 at 'step 1' in vain" in record.reason
-
-
-def test_what_one_tells_the_others_is_bounded(
-    hosts: HostsInMemory, written: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nfslab.experiment.run_hosts.SAID_BYTES_MAX", 8)
-    record = failed(written(workload('gates = ["step 1"]')))
-    assert "it tells the others too much at 'step 1'" in record.reason
-
-
 def test_hosts_on_other_machines_are_judged_as_such(hosts: HostsInMemory, written: Write) -> None:
     hosts["host2"].facts_told |= {"boot_id": "another", "kernel": "9.9", "emulated": True}
     record, _ = made(written())

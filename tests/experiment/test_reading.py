@@ -369,13 +369,6 @@ def test_axis_records_hold_what_was_written_and_what_was_understood(
     assert zipped.parameters == ["workload.fail", "workload.log"]
 
 
-def test_an_empty_axis_says_what_to_do(experiment_file: Write) -> None:
-    path = experiment_file(("values = [1, 2, 4]", "values = []"))
-    ((key, fix),) = problems_of(path).items()
-    assert "at least 1 entry" in key
-    assert "an axis" in fix
-
-
 def test_an_example_is_one_that_the_parameter_takes() -> None:
     """`argv = [1, 2]` was offered for a list of texts, and would have been the next mistake."""
 
@@ -392,3 +385,43 @@ def test_an_example_is_one_that_the_parameter_takes() -> None:
         "more": 'for example: more = ["..."]',
         "numbers": "for example: numbers = [1, 2]",
     }
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+GOOD = """
+[reference]
+table = "sfs_heavy_load_1999"
+metric = { achieved_ops_per_s = "rate_per_s" }
+match = { server_threads = "clients", clients = "workload.size" }
+"""
+
+
+def test_a_good_reference(experiment_file: Callable[..., Path]) -> None:
+    path = experiment_file()
+    path.write_text(path.read_text() + GOOD)
+    assert read_experiment(path).reference["table"] == "sfs_heavy_load_1999"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what", "fix"),
+    [
+        ("load_1999", "load_99", "no published table", "did you mean 'sfs_heavy_load_1999'?"),
+        ("achieved_ops", "achievd_ops", "no column 'achievd_ops_per_s'", "'achieved_ops_per_s'"),
+        ("server_threads", "server_thread", "no column", "did you mean 'server_threads'?"),
+        ('"clients"', '"client"', "neither an axis nor a parameter", "axes: data, clients"),
+        ("table =", "tabel =", "unknown parameter 'tabel'", "did you mean 'table'?"),
+    ],
+)
+def test_wrong_references(
+    experiment_file: Callable[..., Path], old: str, new: str, what: str, fix: str
+) -> None:
+    path = experiment_file()
+    path.write_text(path.read_text() + GOOD.replace(old, new))
+    with pytest.raises(InvalidExperiment) as caught:
+        read_experiment(path)
+    told = [p for p in caught.value.problems if what in p.what]
+    assert told, caught.value
+    assert fix in told[0].fix

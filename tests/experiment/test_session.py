@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from nfslab.errors import Interrupted, ResultsError, UsageError
-from nfslab.experiment import session as sessions
+from nfslab.errors import ResultsError, UsageError
 from nfslab.experiment.stop import TimeOver
 from nfslab.experiment.summary import summarise, summary_lines
 from nfslab.results.store import ExperimentFolder
@@ -21,7 +17,7 @@ from tests.experiment.fakes import EVENTS
 from tests.experiment.session_support import left_behind, only_folder, read_json, records, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     Write = Callable[..., Path]
 
@@ -193,13 +189,6 @@ def test_failed_runs_are_tried_again_as_a_further_attempt(experiment_file: Write
     assert {entry["attempt"] for entry in summary.failures} == {2}
 
 
-def test_a_defect_does_not_stop_the_others(experiment_file: Write) -> None:
-    path = failing(experiment_file, "defect")
-    session, _ = run(path)
-    summary = summarise(session)
-    assert (summary.ok, len(summary.failures), summary.exit_code) == (4, 4, 1)
-
-
 def test_the_summary_shows_medians_and_failures(experiment_file: Write) -> None:
     path = failing(experiment_file)
     session, _ = run(path)
@@ -299,16 +288,6 @@ def test_the_time_of_a_call_is_over_and_the_next_goes_on(
     assert session.folder.path == only_folder(path).path
 
 
-def test_half_written_runs_of_a_dead_runner_are_removed(experiment_file: Write) -> None:
-    path = experiment_file()
-    run(path, repetitions=1)
-    folder = only_folder(path)
-    (folder.runs_path / ".partial-b000-00000000-a1" / "samples").mkdir(parents=True)
-    _, told = run(path, repetitions=1)
-    assert "b000-00000000-a1" in told.text
-    assert list(folder.runs_path.glob(".partial-*")) == []
-
-
 def test_a_run_with_a_flipped_bit_is_made_again(experiment_file: Write) -> None:
     path = experiment_file()
     run(path, repetitions=1)
@@ -378,43 +357,6 @@ def test_a_full_results_folder_ends_the_call_and_keeps_what_is_there(
     assert left_behind(tmp_path) == []
     session, _ = run(path)
     assert session.made == 14
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 400 KiB, enough for some runs."""
-    if os.geteuid() != 0 or None in (shutil.which("mount"), shutil.which("umount")):
-        pytest.skip("only root can mount a small file system, with mount")
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "none", str(place)]
-    done = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        pytest.skip(f"cannot mount here: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", str(place)], check=True)
-
-
-@pytest.mark.system
-def test_a_disk_that_is_really_full(
-    experiment_file: Write, small_disk: Path, tmp_path: Path
-) -> None:
-    path = experiment_file(("repetitions = 3", "repetitions = 20"))
-    with pytest.raises(ResultsError, match="runs are kept") as caught:
-        run(path, results=small_disk)
-    assert os.strerror(errno.ENOSPC) in str(caught.value)
-    (results,) = small_disk.iterdir()
-    folder = ExperimentFolder.open(results)
-    kept = len(records(folder))
-    assert 0 < kept < 120
-    assert folder.catalogue().damaged == {}
-    assert f"{kept} of 120 runs " in str(caught.value)
-    assert left_behind(tmp_path) == []
-    # With room again the same call goes on.
-    subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
-    session, _ = run(path, results=small_disk, repetitions=-(-kept // 6))
-    assert session.made + kept >= len(session.planned)
-    assert {r.status for r in records(ExperimentFolder.open(results))} <= {"ok", "failed"}
 
 
 def test_samples_that_cannot_be_stored_fail_the_run(
@@ -519,25 +461,3 @@ def test_the_cache_of_a_call_is_reachable_and_gone_afterwards(
     ((cache, mode),) = set(seen)
     assert mode == 0o711
     assert not cache.exists()
-
-
-def test_a_request_to_stop_between_runs(
-    experiment_file: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The request comes while the third run is being sealed: that run is whole and kept."""
-    sealed = sessions.RunExecution._seal
-    count = 0
-
-    def seal(self: Any, *arguments: Any) -> Any:
-        nonlocal count
-        count += 1
-        if count == 3:
-            self.stop.request("a test")
-        return sealed(self, *arguments)
-
-    monkeypatch.setattr(sessions.RunExecution, "_seal", seal)
-    path = experiment_file()
-    with pytest.raises(Interrupted, match="3 of 18 runs"):
-        run(path)
-    assert len(records(only_folder(path))) == 3
-    assert left_behind(tmp_path) == []

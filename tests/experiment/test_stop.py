@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,15 +15,13 @@ import pytest
 from nfslab.errors import Interrupted, RunFailed
 from nfslab.experiment.stop import GRACE_S, Stop
 
-from tests.experiment.fakes import EVENTS, FormulaWorkload, give_passes
+from tests.experiment.fakes import EVENTS, FormulaWorkload
 from tests.experiment.session_support import (
     left_behind,
     only_folder,
-    processes_of_state,
     records,
     run,
 )
-from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +31,6 @@ if TYPE_CHECKING:
     from tests.simulated_clock import SimulatedClock
 
     Write = Callable[..., Path]
-
-LAUNCHER = Path(__file__).with_name("launcher.py")
 
 
 @pytest.fixture
@@ -109,46 +103,6 @@ def test_further_requests_do_not_disturb_the_first_until_the_third(
         run(path)
     assert left == [130]
     assert left_behind(tmp_path) == []
-
-
-@pytest.mark.system
-def test_ctrl_c_ends_a_process_and_the_next_one_goes_on(
-    experiment_file: Write, tmp_path: Path
-) -> None:
-    """In its second run, which waits; the server that the run started ends with it."""
-    passes = tmp_path / "passes"
-    give_passes(passes, 1)
-    more = f'data = "one"\nchild = true\npasses = "{passes}"'
-    path = experiment_file(
-        ('data = "one"', more), ("repetitions = 3", "repetitions = 1"), ("[1, 2, 4]", "[1]")
-    )
-    words = [sys.executable, str(LAUNCHER), "run", str(path)]
-    environment = os.environ | {"NFSLAB_STATE": str(tmp_path / "state")}
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        process = subprocess.Popen(
-            words, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-    def second_run() -> bool:
-        assert process.poll() is None
-        sealed = list(tmp_path.glob("results/*/runs/b*"))
-        return len(sealed) == 1 and list(tmp_path.glob("places/*/data.dat")) != []
-
-    until(second_run)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
-    assert process.returncode == 130
-    assert "stopped by Ctrl-C; 1 of 2 runs " in errors
-    assert "Traceback" not in errors
-    assert len(records(only_folder(path))) == 1
-    assert left_behind(tmp_path) == []
-    assert processes_of_state(tmp_path / "state") == []
-    give_passes(passes, 1)
-    subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True)
-    assert len({(r.point_id, r.block) for r in records(only_folder(path))}) == 2
 
 
 def test_a_signal_that_was_ignored_stays_ignored() -> None:

@@ -321,11 +321,6 @@ def test_steady_state_is_unknown_where_dead_time_is() -> None:
     assert checks["steady_state"].verdict != "ok"
 
 
-def test_a_run_without_a_stop_has_no_dead_time() -> None:
-    checks = checks_of(closed_loop())
-    assert (checks["dead_time"].verdict, checks["steady_state"].verdict) == ("ok", "ok")
-
-
 def test_dead_time_of_counts_is_named_on_the_run_s_clock() -> None:
     counts = np.random.default_rng(1).poisson(50, 100)
     counts[20:60] = 0

@@ -12,15 +12,18 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import UsageError
 from nfslab.report.analysis import analyse
 from nfslab.report.html import document
 from nfslab.report.html.columns import ChunkWriter
-from nfslab.report.html.content import metric_label, short_point_label
+from nfslab.report.html.content import metric_label, short_point_label, shown_levels
 from nfslab.report.html.document import render_html, write_html
-from nfslab.report.html.grid import Grid, bin_sums, grid_for, nice_ns
-from nfslab.report.html.samples import heat, whole_multiple
+from nfslab.report.html.grid import NS, Grid, bin_sums, grid_for, nice_ns
+from nfslab.report.html.samples import extent, heat, read_samples, whole_multiple
+from nfslab.report.model import AxisInfo
 from nfslab.results.records import CheckRecord
 from nfslab.statistics.quantile_estimator import quantile_grid
 
@@ -304,3 +307,48 @@ def test_files_workload_shows_its_phases_over_time(tmp_path: Path) -> None:
     assert values[0.75] == pytest.approx(7999e-9)
     assert "76 operations" in curve["hints"][0]
     assert "16.0 µs" in curve["hints"][0]
+
+
+def axis(*levels: object) -> AxisInfo:
+    numbers = [0.0, 491_520.0, 1_048_576.0]
+    return AxisInfo("nvram", ["targets.log.nvram"], list(levels), True, "bytes", numbers, False)
+
+
+def test_sizes_have_their_unit_and_names_are_as_they_were_given() -> None:
+    assert shown_levels(axis(0, "480k", 1_048_576)) == ["0 B", "480 KiB", "1 MiB"]
+    assert shown_levels(axis("none", "60 pages", "1M")) == ["none", "60 pages", "1 MiB"]
+
+
+GRID = Grid(rate_ns=NS // 10, cell_ns=NS // 10, decade_cells=16)
+MIB = 1 << 20
+
+
+def write_run(run: Path, *, phases: bool = True) -> Path:
+    """0.7 s of writing at 10 MiB/s, then a final sync of 3 s: a phase of 3.7 s."""
+    samples = run / "samples"
+    samples.mkdir(parents=True)
+    series = {
+        "t_ns": [k * NS // 10 for k in range(7)],
+        "phase": ["output_block"] * 7,
+        "bytes": [MIB] * 7,
+        "operations": [128] * 7,
+    }
+    pq.write_table(pa.table(series), samples / "series.parquet")
+    if phases:
+        row = {"t_ns": [0], "phase": ["output_block"], "wall_ns": [37 * NS // 10]}
+        pq.write_table(pa.table(row), samples / "phases.parquet")
+    return run
+
+
+def test_a_final_sync_is_part_of_the_run(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    assert extent(run, "") == (37 * NS // 10, 0)
+    rate = read_samples(run, GRID, "").rates["output_block"]
+    assert rate.end_ns == 37 * NS // 10
+    assert rate.whole().tolist() == [MIB] * 7 + [0] * 30, "no byte moves in the sync"
+
+
+def test_a_run_of_an_older_folder_ends_with_its_series(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", phases=False)
+    assert extent(run, "") == (6 * NS // 10, 0)
+    assert read_samples(run, GRID, "").rates["output_block"].counts.tolist() == [MIB] * 7

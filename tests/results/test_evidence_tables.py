@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nfslab._core import StraceReader
 from nfslab.errors import ResultsError
 from nfslab.results import evidence_tables
+from nfslab.results.arrays import plain_array
+from nfslab.results.bounded_rows import BoundedRows, RowBound
+from nfslab.results.core_tables import core_table
 from nfslab.results.evidence_tables import evidence_path, has_evidence, read_evidence
 from nfslab.results.records import SCHEMA_VERSION
 from nfslab.results.upgrade import TABLE_VERSION_KEY
@@ -78,3 +87,93 @@ def test_a_table_of_a_newer_nfslab_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "calls", CALLS.replace_schema_metadata(newer))
     with pytest.raises(ResultsError, match="written by a newer nfslab"):
         read_evidence(tmp_path, "calls")
+
+
+KINDS = (
+    st.text(), st.booleans(), st.integers(), st.integers(-(2**63), 2**63 - 1), st.floats(),
+    st.integers(2**62, 2**64),
+)  # fmt: skip
+
+
+def outcome(make: Any, values: list[Any], kind: pa.DataType | None) -> str:
+    """An array's type and values, NaNs and signs of zeros included; or what went wrong."""
+    try:
+        array = make(values, kind)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        return type(error).__name__
+    array.validate(full=True)
+    return f"{array.type} {array.null_count} {array.to_pylist()!r}"
+
+
+@pytest.mark.parametrize("kind", [None, pa.float64(), pa.int64(), pa.string()])
+@given(data=st.data())
+def test_the_same_as_pyarrow(kind: pa.DataType | None, data: st.DataObject) -> None:
+    one = data.draw(st.sampled_from(KINDS))
+    values = data.draw(st.lists(st.one_of(one, st.none()) if data.draw(st.booleans()) else one))
+    assert outcome(plain_array, values, kind) == outcome(pa.array, values, kind)
+
+
+def batch(*values: int) -> pa.Table:
+    return pa.table({"n": pa.array(values, pa.int64())})
+
+
+def test_the_first_rows_are_kept_and_the_others_counted() -> None:
+    rows = BoundedRows(5)
+    assert rows.table() is None
+    assert [rows.keep(batch(*v))["n"].to_pylist() for v in ((1, 2, 3), (), (4, 5, 6, 7), (8,))] == [
+        [1, 2, 3], [], [4, 5], [],
+    ]  # fmt: skip
+    table = rows.table()
+    assert table is not None
+    assert table["n"].to_pylist() == [1, 2, 3, 4, 5]
+    assert (rows.rows, rows.left_out) == (5, 3)
+
+
+def test_without_a_bound_nothing_is_left_out() -> None:
+    bound = RowBound(None)
+    assert bound.within(batch(1, 2, 3)).num_rows == 3
+    assert (bound.rows, bound.left_out) == (3, 0)
+    record_batch = batch(1, 2, 3).to_batches()[0]
+    assert RowBound(2).within(record_batch).num_rows == 2
+
+
+def test_a_batch_without_columns_is_no_row() -> None:
+    rows = BoundedRows(5)
+    rows.keep(pa.table({}))
+    assert rows.table() is None
+    assert (rows.rows, rows.left_out) == (0, 0)
+
+
+TEXT = b"1 1.0 fsync(3</db/x-wal>) = 0 <0.1>\n1 2.0 fdatasync(3</db/x-wal>) = 0 <0.2>\n"
+
+ALONE = f"""
+import sys
+from nfslab._core import StraceReader
+from nfslab.results.core_tables import core_table
+reader = StraceReader("counts")
+reader.feed({TEXT!r})
+reader.end()
+table = core_table(reader.take()["syncs"])
+assert table["call"].to_pylist() == ["fsync", "fdatasync"]
+assert core_table(table.slice(0, 1)).num_rows == 1
+print("pandas" in sys.modules)
+"""
+
+
+def test_texts_are_texts_and_numbers_stay_as_they_are() -> None:
+    reader = StraceReader("counts")
+    reader.feed(TEXT)
+    reader.end()
+    columns = reader.take()["syncs"]
+    coded, plain = pa.table(columns), core_table(columns)
+    assert pa.types.is_dictionary(coded.schema.field("call").type)
+    assert plain.schema.field("call").type == pa.string()
+    assert plain.column_names == coded.column_names
+    assert plain.to_pylist() == coded.to_pylist()
+    assert core_table(coded).equals(plain)
+
+
+@pytest.mark.system
+def test_pandas_is_not_imported() -> None:
+    said = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "False"

@@ -8,6 +8,7 @@ import math
 import os
 import resource
 import signal
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from nfslab.errors import ResultsError, RunFailed
 from nfslab.experiment.folders import existing_folders
+from nfslab.results.durable import write_durably
 from nfslab.results.records import (
     AxisRecord,
     CatalogueLine,
@@ -375,3 +377,16 @@ def test_a_runs_folder_that_takes_nothing_is_named_with_the_cause(tmp_path: Path
     with pytest.raises(RunFailed) as caught:
         folder.begin_run("b000-x-a1")
     assert caught.value.why == f"{folder.runs_path}: {os.strerror(errno.ENOENT)}"
+
+
+def test_a_file_is_replaced_and_a_pipe_is_not(tmp_path: Path) -> None:
+    file, pipe = tmp_path / "file", tmp_path / "pipe"
+    file.write_bytes(b"old")
+    write_durably(file, b"new")
+    assert file.read_bytes() == b"new"
+    os.mkfifo(pipe)
+    with pytest.raises(FileExistsError) as caught:
+        write_durably(pipe, b"new")
+    assert caught.value.strerror == "it is there and is no regular file"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "pipe"]

