@@ -414,7 +414,7 @@ def run_web_load(
         warm_up_s: float = 0      before the timed part, load on; first requests are spread over half
                                   of it (at most 0.2 ms each)
         drain_s: float = 2        replies are waited for that long after the timed part
-        timeout_s: float = 30     a server's silence after which a request is lost
+        timeout_s: float = 30     after which a request is lost; on a line its bytes' time comes on top
         threads: int = 1          1 to 64, connections and rate are divided among them
         process: int = 0          number of this process, for ids of POSTs: writer = process * 256 +
                                   thread
@@ -446,7 +446,8 @@ def run_web_load(
           offered_per_s: float | null         open only, and so are the next two
           planned, skipped: int
           drawn: int                          begun, or waiting for a connection
-          done, failed: int                   failed_outside: before or after the timed part
+          done, failed: int                   failed_outside: before the timed part; what fails behind
+                                              it was begun by then, and counts
           left, oldest_left_ns: int           under way or waiting at the timed part's end
           unfinished: int                     still so after drain_s
           received_bytes: int                 heads and bodies, failed replies included

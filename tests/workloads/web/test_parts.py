@@ -9,7 +9,7 @@ import pytest
 from nfslab._core import web_directories
 from nfslab.workloads.web import checks, outcome
 from nfslab.workloads.web.parameters import WebParameters
-from nfslab.workloads.web.search import Found, Step, search
+from nfslab.workloads.web.search import Found, Step, failed_share, search, together
 from nfslab.workloads.web.servers.base import Served
 from nfslab.workloads.web.servers.nginx import configuration
 from pydantic import ValidationError
@@ -33,7 +33,7 @@ def parameters(**values: Any) -> WebParameters:
         ({"connections": 10, "connections_max": 5}, "connections_max"),
         ({"mix": {"static_get": 0.5}}, "sum"),
         ({"mix": {"put": 1}}, "put"),
-        ({"fill": False}, "fill"),
+        ({"server": "http://host:80", "fill": True}, "fill"),
         ({"conforming_bits_per_s": 500_000}, "conforming"),
         ({"threads": 9, "connections": 8}, "threads"),
     ],
@@ -55,7 +55,13 @@ def test_the_file_set_grows_with_the_load_as_the_core_has_it(connections: int) -
 def report(asked: int, conforming: int, failed: int = 0, reasons: Any = ()) -> dict[str, Any]:
     return {
         "connections": {"asked": asked, "conforming": conforming},
-        "requests": {"done": 1000 - failed, "failed": failed},
+        "requests": {
+            "done": 1000 - failed,
+            "failed": failed,
+            "unfinished": asked,
+            "verified_replies": 100,
+        },
+        "errors": {},
         "reasons": list(reasons),
     }
 
@@ -193,6 +199,16 @@ def test_shares_that_were_not_drawn_as_asked_are_found() -> None:
     assert checks.shares(drawn([1, 0, 0, 0, 0], [0] * 4)).verdict == "unknown"
 
 
+def test_wrong_bytes_are_a_share_of_the_replies_whose_bytes_were_compared() -> None:
+    """8 in 1000 replies are wrong, of which a tenth was compared."""
+    wrong = answered(8) | {"errors": {"wrong_bytes": 8}}
+    wrong["requests"] |= {"done": 9992, "verified_replies": 992}
+    check = checks.answers(wrong, parameters(load="closed"))
+    assert (check.verdict, check.values["failed_share"]) == ("violation", 8 / 1000)
+    on_lines = wrong | {"connections": {"asked": 2, "conforming": 2}, "reasons": []}
+    assert failed_share(together([on_lines, on_lines])) == 8 / 1000
+
+
 def answered(failed: int, planned: int = 0, skipped: int = 0) -> dict[str, Any]:
     """A report whose replies were wrong so often."""
     return {
@@ -200,6 +216,7 @@ def answered(failed: int, planned: int = 0, skipped: int = 0) -> dict[str, Any]:
             "done": 1000 - failed, "failed": failed, "failed_outside": 0, "unfinished": 0,
             "planned": planned, "skipped": skipped, "verified_replies": 1234, "verified_bytes": 9,
         },
+        "connections": {"conforming": None},
         "errors": {"bad_status": failed} if failed else {},
         "statuses": {"500": failed} if failed else {},
         "kinds": [
@@ -220,6 +237,10 @@ def test_a_small_share_of_wrong_replies_counts_and_a_larger_one_does_not() -> No
     lost = checks.answers(answered(0, planned=100, skipped=2), p)
     assert (lost.verdict, "2.0%" in lost.message) == ("warning", True)
     assert checks.answers(answered(0, planned=100, skipped=1), p).verdict == "ok"
+    dripping = answered(0)
+    dripping["requests"]["unfinished"] = 20
+    check = checks.answers(dripping, p)
+    assert (check.verdict, "20 never ended" in check.message) == ("violation", True)
     assert outcome.errors_table(answered(3)).to_pylist() == [
         {"kind": "static_get", "error": "bad_status", "count": 3}
     ]

@@ -55,7 +55,7 @@ pub struct LoadConfig {
     /// How long replies are waited for after the timed part.
     #[serde(default = "two_seconds")]
     pub drain_s: f64,
-    /// How long a server may send nothing before a request counts as lost.
+    /// How long a request may take before it counts as lost; its bytes' time on a line comes on top.
     #[serde(default = "thirty_seconds")]
     pub timeout_s: f64,
     /// Threads of the generator; connections are divided among them.

@@ -63,7 +63,7 @@ pub(crate) struct Connection {
     pub id: RequestId,
     pub planned_ns: u64,
     pub first_byte_ns: u64,
-    /// When it last came on.
+    /// When it began what it does: a connection, a request, waiting for the server to close.
     pub active_ns: u64,
     pub reply: Reply,
     pub body_bytes: u64,

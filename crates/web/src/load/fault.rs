@@ -15,7 +15,7 @@ pub enum Fault {
     Reset,
     /// The connection ended before the reply did.
     ClosedEarly,
-    /// Nothing came for too long.
+    /// The reply was not whole in time.
     Timeout,
     /// Another status than 200.
     Status(u16),

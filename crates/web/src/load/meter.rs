@@ -1,8 +1,8 @@
 //! What one thread counts and records.
 //!
-//! A request belongs to the timed part if it *ended* in it; what was drawn belongs to it by the
-//! instant it was planned for. Latencies are recorded once, by kind and class together; what
-//! reports show by kind or by class are sums of these.
+//! A request belongs to the timed part if it *ended* in it, or failed behind it: it was begun by
+//! then. What was drawn belongs to it by the instant it was planned for. Latencies are recorded
+//! once, by kind and class together; what reports show by kind or by class are sums of these.
 
 use std::collections::BTreeMap;
 
@@ -159,10 +159,10 @@ pub(crate) struct Meter {
     pub cells: Vec<Option<Box<Cell>>>,
     pub drawn: Tally,
     pub done: Tally,
-    /// Failed requests of each kind, by fault; of the timed part.
+    /// Failed requests of each kind, by fault; of the timed part, and of what it left under way.
     pub faults: [[u64; FAULTS]; KINDS],
     pub statuses: BTreeMap<u16, u64>,
-    /// Failed before or after the timed part.
+    /// Failed before the timed part.
     pub faults_outside: u64,
     /// Files that were read whole, a bit each; whole load.
     pub touched: Vec<u64>,
@@ -266,7 +266,7 @@ impl Meter {
     /// A request failed.
     #[cold]
     pub fn failed(&mut self, kind: Kind, fault: Fault, now_ns: u64) {
-        if !self.times.in_window(now_ns) {
+        if now_ns < self.times.window_start_ns {
             self.faults_outside += 1;
             return;
         }

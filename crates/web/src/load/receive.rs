@@ -78,7 +78,6 @@ impl Worker<'_> {
         let Some(connection) = self.state.connections.get_mut(slot as usize) else {
             return;
         };
-        connection.active_ns = now_ns;
         if connection.first_byte_ns == 0 {
             connection.first_byte_ns = now_ns;
         }

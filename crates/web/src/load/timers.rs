@@ -75,13 +75,15 @@ impl Worker<'_> {
 
     /// Ends what has waited for too long.
     pub(super) fn sweep(&mut self, now_ns: u64) -> Result<(), WorkerError> {
+        let ns_per_byte = self.line.map_or(0.0, |line| line.ns_per_byte);
         for slot in 0..u32::try_from(self.state.connections.len()).unwrap_or(u32::MAX) {
             let Some(connection) = self.state.connections.get_mut(slot as usize) else {
                 break;
             };
             let since_ns = now_ns.saturating_sub(connection.active_ns);
+            let line_ns = (connection.expected_bytes as f64 * ns_per_byte) as u64;
             match connection.phase {
-                Phase::Connecting | Phase::Busy if since_ns > self.timeout_ns => {
+                Phase::Connecting | Phase::Busy if since_ns > self.timeout_ns + line_ns => {
                     self.fail(slot, Fault::Timeout, now_ns)?;
                 }
                 Phase::Closing if since_ns > CLOSE_NS => {

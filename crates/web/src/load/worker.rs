@@ -387,6 +387,7 @@ impl Worker<'_> {
             return Ok(());
         };
         connection.failures = 0;
+        connection.active_ns = now_ns;
         if connection.drawn.kind == Kind::AdGet {
             connection.cookie.last_ad = next_ad(connection.cookie);
         }
@@ -403,7 +404,6 @@ impl Worker<'_> {
             connection.close();
         } else if closes {
             connection.phase = Phase::Closing;
-            connection.active_ns = now_ns;
             return Ok(());
         } else {
             connection.phase = Phase::Idle;

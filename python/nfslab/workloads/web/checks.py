@@ -54,6 +54,7 @@ def answers(report: dict[str, Any], p: WebParameters) -> CheckRecord:
         "verified_bytes": requests["verified_bytes"],
     }
     if share > p.errors_max:
+        said = said or f"{requests['unfinished']:,} never ended"
         message = (
             f"{share:.3%} of the requests failed (allowed: {p.errors_max:.3%}): {said}; {log_of(p)}"
         )

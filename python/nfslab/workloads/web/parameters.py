@@ -84,13 +84,11 @@ class WebParameters(WorkloadParameters):
     """36 files and 5.1 MB each; default: by the load, 25 + (requests a second) / 5."""
     content: int = Field(default=1, ge=0, lt=2**63)
     """Seed of the documents' bytes; what is asked for is drawn by the run's own."""
-    fill: bool | None = None
-    """Whether the documents are written to `data`; default: not for a server that runs already."""
     warm_up: Duration = Field(default=2.0, ge=0)
     duration: Duration = Field(default=10.0, gt=0)
     """Of the timed part behind the warm-up."""
     timeout: Duration = Field(default=30.0, ge=0.01)
-    """A server's silence after which a request is lost."""
+    """After which a request is lost; the time of its bytes on a line comes on top."""
     threads: int = Field(default=1, ge=1, le=64)
     """Of the generator."""
     errors_max: Share = 0.001
@@ -104,8 +102,6 @@ class WebParameters(WorkloadParameters):
             given = [name for name in names if getattr(self, name) is not None]
             if given and self.server != server:
                 raise ValueError(f'{", ".join(given)}: of server = "{server}" alone')
-        if self.fill is False and not self.is_external:
-            raise ValueError("fill = false is for a server that runs already, with its documents")
         if (self.rate is not None) != (self.load == "open"):
             raise ValueError('rate belongs to load = "open", which needs it')
         if self.connections_max < self.connections and self.load == "connections":
@@ -144,11 +140,6 @@ class WebParameters(WorkloadParameters):
     def most_connections(self) -> int:
         """At once, at any time of the run."""
         return self.connections_max if self.load == "connections" else self.connections
-
-    @property
-    def fills(self) -> bool:
-        """Whether the documents are written."""
-        return not self.is_external if self.fill is None else self.fill
 
     def set_directories(self) -> int:
         """As given, or by the load."""

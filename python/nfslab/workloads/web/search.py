@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CONFIRMED_MOST: Final = 5
 """Times that less is tried, a precision each."""
+COUNTS: Final = ("done", "failed", "unfinished", "verified_replies")
+"""Of requests, what a load is judged by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,18 @@ class Found:
 
 
 def failed_share(report: dict[str, Any]) -> float:
-    """Of the requests that ended in the timed part."""
-    requests = report["requests"]
-    ended = requests["done"] + requests["failed"]
-    return float(requests["failed"] / ended) if ended else 1.0
+    """Returns how many of the requests failed that ended, or ought to have.
+
+    Wrong bytes are a share of the replies whose bytes were compared, all else of all requests. On
+    lines the load may end before a reply does.
+    """
+    requests, wrong = report["requests"], int(report["errors"].get("wrong_bytes", 0))
+    on_lines = report["connections"]["conforming"] is not None
+    failed = requests["failed"] - wrong + (0 if on_lines else requests["unfinished"])
+    if not requests["done"]:
+        return 1.0
+    share = failed / (requests["done"] + wrong + failed)
+    return float(share + wrong / (requests["verified_replies"] + wrong)) if wrong else share
 
 
 def together(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -57,7 +67,8 @@ def together(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     kinds = {reason["kind"] for one in reports for reason in one["reasons"]}
     return {
         "connections": {name: total("connections", name) for name in ("asked", "conforming")},
-        "requests": {name: total("requests", name) for name in ("done", "failed")},
+        "requests": {name: total("requests", name) for name in COUNTS},
+        "errors": {"wrong_bytes": sum(one["errors"].get("wrong_bytes", 0) for one in reports)},
         "reasons": [{"kind": str(kind)} for kind in sorted(kinds)],
     }
 

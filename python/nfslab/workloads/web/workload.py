@@ -58,7 +58,8 @@ STEPS_ASSUMED: Final = 10
 LOAD_SPARE_S: Final = 1.5
 """Of each load: its process's start, and replies that are waited for."""
 DRAIN_S: Final = 2.0
-"""Behind the timed part; a step of the search waits for nothing: its lines are judged by then."""
+"""Behind the timed part of lines; of other loads beyond the time-out, so that each request has its
+end. A step of the search waits for nothing: its lines are judged by then."""
 EMBEDDED_CONNECTIONS_MAX: Final = 1 << 15
 START_S: Final = 0.1
 """From the word to the processes of several hosts to the common start."""
@@ -211,7 +212,7 @@ class WebWorkload(Workload):
     def estimate_s(self) -> float:
         """Documents, steps of the search, the timed load."""
         p = self.parameters
-        filled_s = self._documents_bytes() / ASSUMED_FILL_BYTES_PER_S if p.fills else 0.0
+        filled_s = self._documents_bytes() / ASSUMED_FILL_BYTES_PER_S if not p.is_external else 0.0
         searched = p.load == "connections"
         steps_s = STEPS_ASSUMED * (p.warm_up + p.step + LOAD_SPARE_S) if searched else 0.0
         loads = 2 if searched else 1  # what was found is tried for as long as the timed part
@@ -220,7 +221,7 @@ class WebWorkload(Workload):
     def estimate_bytes(self) -> dict[str, int]:
         """Documents; a line of the logs for each request that may be made."""
         p = self.parameters
-        data = self._documents_bytes() if p.fills else 0
+        data = self._documents_bytes() if not p.is_external else 0
         if p.on_lines:
             rate = p.most_connections * p.line_bits_per_s / 8 / 10_000
         else:
@@ -242,7 +243,7 @@ class WebWorkload(Workload):
         if self._is_part:
             return
         self._served = served = self._folders(context)
-        if p.fills:
+        if not p.is_external:
             with context.phase("documents"):
                 self._fill(context, served.root)
         self._serving = serving_class(p.server)(p)
@@ -255,10 +256,8 @@ class WebWorkload(Workload):
         """What is served is a folder of its own: the logs are not in it."""
         p, data = self.parameters, context.places["data"].path
         logs = context.places.get("log", context.places["data"]).path / "web_logs"
-        # Where somebody else serves from `data`, it is the root itself.
-        root = data if p.is_external else data / "documents"
-        made = [root] if p.fills and root != data else []
-        for folder in [*made, *([] if p.is_external else [logs])]:
+        root = data / "documents"
+        for folder in () if p.is_external else (root, logs):
             folder.mkdir(exist_ok=True)
             if (owner := self.owner()) is not None:
                 shutil.chown(folder, owner, primary_group(owner))
@@ -289,7 +288,10 @@ class WebWorkload(Workload):
             with context.phase("search"):
                 found = search(p, lambda number, seconds: self._step(context, number, seconds))
         connections = max(1, found.most) if p.load == "connections" else p.connections
-        generators = self._generators(context, connections, p.duration, sums=share is not None)
+        drain_s = DRAIN_S + (0.0 if p.on_lines else p.timeout)
+        generators = self._generators(
+            context, connections, p.duration, drain_s=drain_s, sums=share is not None
+        )
         if share is not None:
             generators.start()  # before all are told when to begin
         lead_s = 0.0 if share is None else START_S
@@ -308,7 +310,7 @@ class WebWorkload(Workload):
     def _step(self, context: RunContext, connections: int, seconds: float) -> dict[str, Any]:
         """One load of the search, of all hosts; what it came to on all of them."""
         number = self._loads
-        generators = self._generators(context, connections, seconds, drain_s=0.0)
+        generators = self._generators(context, connections, seconds)
         generators.start()
         met = context.timed.meet(f"load {number}")
         at_ns = None if context.share is None else met.at_ns + STEP_LEAD_NS
@@ -322,7 +324,7 @@ class WebWorkload(Workload):
         connections: int,
         seconds: float,
         *,
-        drain_s: float = DRAIN_S,
+        drain_s: float = 0.0,
         sums: bool = False,
     ) -> Generators:
         """Those of the next load."""
