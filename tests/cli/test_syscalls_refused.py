@@ -94,6 +94,7 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_an_output_that_is_full(text: Path) -> None:
     with open("/dev/full", "w", encoding="ascii") as full:

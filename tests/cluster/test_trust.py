@@ -92,6 +92,7 @@ def strangers(tmp_path: Path) -> dict[str, ssl.SSLContext | None]:
     return {"no TLS": None, "no certificate": bare, "another cluster's": other}
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_a_peer_without_the_certificate_gets_nothing(
     cluster: Cluster, loop: Loop, tmp_path: Path

@@ -292,6 +292,7 @@ def test_every_pause_is_timed_by_what_it_waited_for(watch: Watched) -> None:
     assert whole_ns <= clock.monotonic_ns() - before_ns
 
 
+@pytest.mark.long
 @every_postgres
 def test_what_is_seen_in_memory_is_what_was_planted(watch: Watched) -> None:
     """pg_sleep and a row's lock: at least as long as was asked for, at most as long as the calls

@@ -114,6 +114,7 @@ def leaves_of(seen: Seen) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.system
 @needs_perf
 @needs_machine

@@ -30,6 +30,7 @@ def octave(size: int) -> int:
     return size.bit_length()
 
 
+@pytest.mark.long
 @system
 def test_places_bytes_and_sizes_of_a_known_pattern(tmp_path: Path) -> None:
     offsets = [0, 8192, 16384, 16384, 20000, 90000, 0]

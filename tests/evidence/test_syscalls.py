@@ -215,6 +215,7 @@ def watched() -> Section:
     return watch_section(facts_of(whole, summary, by_file=True, steps=steps), lambda: whole)
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_a_browser_draws_it_without_a_complaint(tmp_path: Path) -> None:
     path = tmp_path / "page.html"

@@ -63,6 +63,7 @@ def test_a_page_as_wide_as_a_telephone_does_not_scroll_sideways(tmp_path: Path) 
         assert min(widths) > 200
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_held_values_rules_and_bands_are_where_they_were_asked_for(tmp_path: Path) -> None:
     """10 s at 1, 50 s at 0: the line falls after a sixth of its way, and is nowhere aslant. A

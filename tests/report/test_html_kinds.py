@@ -217,6 +217,7 @@ def png_size(page: Any, name: str) -> tuple[int, int]:
     return width, height
 
 
+@pytest.mark.long
 def test_axes_are_those_asked_for_or_hold_the_data(page: Any) -> None:
     states = {name: state["panes"][0] for name, state in figures(page).items()}
     panels = {name: state["panels"] for name, state in states.items()}
@@ -234,6 +235,7 @@ def test_axes_are_those_asked_for_or_hold_the_data(page: Any) -> None:
     assert panels["ratios"][0]["x"][1] > 1.31
 
 
+@pytest.mark.long
 def test_an_interval_of_decades_does_not_make_the_axis(chromium: Any, tmp_path: Path) -> None:
     """Values of 100 to 700, one of them with an interval of twelve decades."""
     y, low, high = [100.0, 400.0, 700.0], [95.0, 4e-4, 640.0], [105.0, 4e8, 760.0]
@@ -256,6 +258,7 @@ def test_an_interval_of_decades_does_not_make_the_axis(chromium: Any, tmp_path: 
         assert (most - least) / (end - begin) > 1 / 6, "the values are no line"
 
 
+@pytest.mark.long
 def test_a_drag_zooms_and_what_is_linked_follows(page: Any) -> None:
     assert pane(page, "lines")["zoom"] is None
     drag(page, "lines", (0.25, 0.8), (0.5, 0.3))
@@ -268,6 +271,7 @@ def test_a_drag_zooms_and_what_is_linked_follows(page: Any) -> None:
     assert set(after.values()) == {None}
 
 
+@pytest.mark.long
 def test_a_log_axis_zooms_in_its_own_unit(page: Any) -> None:
     drag(page, "medians", (0.5, 0.9), (0.9, 0.1))
     zoom = pane(page, "medians")["zoom"]
@@ -275,6 +279,7 @@ def test_a_log_axis_zooms_in_its_own_unit(page: Any) -> None:
     assert zoom == pytest.approx([low, high], rel=0.03)
 
 
+@pytest.mark.long
 def test_ticks_of_counts_are_whole_and_ticks_follow_a_zoom(page: Any) -> None:
     def ticks(axis: str) -> list[float]:
         option = "window.nfslab.figure('lines').panes[0].chart.getOption()"
@@ -295,6 +300,7 @@ TEXTS = """window.nfslab.figure('long').panes[0].chart.getZr().storage.getDispla
     .map((one) => one.style.text).filter(Boolean)"""
 
 
+@pytest.mark.long
 def test_long_labels_of_rows_are_broken_and_not_cut(chromium: Any, tmp_path: Path) -> None:
     labels = [f"placement=data and log apart, clients={n}" for n in (10, 20)]
     labels.append("averyveryverylongword" * 2)
@@ -325,6 +331,7 @@ def test_keys_zoom_pan_and_reset(page: Any) -> None:
     assert seen[3] is None
 
 
+@pytest.mark.long
 def test_a_cell_leads_to_its_range(page: Any) -> None:
     page.locator("button[data-look=lines]", has_text="second 20").click()
     zoom = pane(page, "lines")["zoom"]
@@ -332,6 +339,7 @@ def test_a_cell_leads_to_its_range(page: Any) -> None:
     assert zoom == pytest.approx([19, 25], abs=0.2)
 
 
+@pytest.mark.long
 def test_the_scale_can_be_changed(page: Any) -> None:
     other = page.locator("#medians").get_by_label("other scale (log or linear)")
     other.check()
@@ -346,6 +354,7 @@ def test_one_figure_draws_any_kind(page: Any) -> None:
         assert choose(page, "choice", What=name)["kind"] == drawing.kind
 
 
+@pytest.mark.long
 def test_a_flame_graph_is_searched_and_fitted(page: Any) -> None:
     page.locator("#flame").get_by_label("Find").fill("E")
     said = page.locator("#flame .control .muted").inner_text()
@@ -360,6 +369,7 @@ def test_a_flame_graph_is_searched_and_fitted(page: Any) -> None:
     assert zoom == pytest.approx([0, 0.5], abs=0.01)
 
 
+@pytest.mark.long
 def test_pictures_are_saved_under_names_of_page_and_figure(page: Any) -> None:
     for kind in ("PNG", "SVG"):
         with page.expect_download() as caught:
@@ -371,6 +381,7 @@ def test_pictures_are_saved_under_names_of_page_and_figure(page: Any) -> None:
     assert "1.250 × faster" in texts["ratios"]
 
 
+@pytest.mark.long
 def test_a_section_appears_whole(chromium: Any, gallery: Path) -> None:
     look = {"viewport": {"width": 420, "height": 800}, "color_scheme": "dark"}
     with opened(chromium, gallery, **look) as page:

@@ -148,6 +148,7 @@ def test_scales_hold_every_run_and_every_interval(page: Any, analysis: Analysis)
     assert logarithmic[0] > 0
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_tables_sort_by_click_and_by_key_and_lead_to_evidence(
     page: Any, analysis: Analysis
@@ -231,6 +232,7 @@ def test_choices_keep_the_focus_and_points_stand_beside_each_other(
     assert len(figures(page)["heatmap"]["panes"]) == 1
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_dark_follows_the_system_and_the_button_and_paper_is_light(
     chromium: Any, page: Any, report: Path
@@ -257,6 +259,7 @@ def test_dark_follows_the_system_and_the_button_and_paper_is_light(
     assert (drawn, left, shade.strip()) == (len(ALL_FIGURES), 0, "#ffffff")
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_without_scripts_the_tables_are_there(chromium: Any, report: Path) -> None:
     with opened(chromium, report, scripts=False) as shown:

@@ -169,6 +169,7 @@ def test_rate_with_a_limit_skips_and_counts_late_ones(postgres: str, scratch: Pa
     assert any("planned instant" in note for note in run.context.notes)
 
 
+@pytest.mark.long
 @newest_postgres
 def test_mixed_scripts_and_a_warm_up_keep_the_invariant(postgres: str, scratch: Path) -> None:
     work = workload(
@@ -210,6 +211,7 @@ def test_mixed_scripts_and_a_warm_up_keep_the_invariant(postgres: str, scratch: 
     assert LATE_SESSIONS not in run.context.notes
 
 
+@pytest.mark.long
 def test_failed_and_retried_transactions_are_kept_apart(scratch: Path) -> None:
     """Serializable updates of one branch row: most conflict; each is done, or counted as failed."""
     work = workload(
@@ -271,6 +273,7 @@ def test_a_share_of_the_log_is_said_to_be_one(up: PgbenchWorkload, scratch: Path
     assert any("share of 0.3" in note for note in run.context.notes)
 
 
+@pytest.mark.long
 def test_every_run_starts_from_the_same_bytes(scratch: Path) -> None:
     """Two restored clusters are alike, file by file."""
 
