@@ -10,5 +10,4 @@ mod engine;
 mod exactly_once;
 mod file;
 mod handle;
-mod hostile;
 mod options;

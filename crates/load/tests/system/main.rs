@@ -11,4 +11,3 @@ mod failing;
 mod file_set;
 mod point;
 mod processes;
-mod starved;

@@ -22,8 +22,6 @@ mod containment;
 mod containment_races;
 mod directory_bounds;
 mod foreign_client;
-mod forged;
-mod hostile_calls;
 mod hostile_clients;
 mod ids_of_nobody;
 mod kill_and_restart;

@@ -2,7 +2,6 @@
 
 mod forgetful;
 mod ganesha;
-mod killed;
 mod pair;
 mod planted;
 mod procedures;

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use client::Engine;
 use client::MountOptions;
-use client::nfs3::{FileHandle, GetAttr, Read, Write};
+use client::nfs3::{FileHandle, GetAttr};
 use client::record::{Outcome, RpcRecord};
 use measure::MonotonicClock;
-use server::model::{DiskDescription, ModelDescription, Stall};
+use server::model::{DiskDescription, ModelDescription};
 use server::net::{Counts, RunningServer, ServerOptions};
 use server::record::{CallRecord, Recorder};
-use wire::nfs3::{GETATTR3args, READ3args, WRITE3args, nfs_fh3, payload3, procedure, stable_how};
+use wire::nfs3::{GETATTR3args, nfs_fh3, procedure};
 
 use super::pair::{create, mount, open, service, start};
 use crate::trees::Tree;
@@ -114,86 +114,6 @@ fn came_and_began(served: &[CallRecord]) -> (Vec<u64>, Vec<u64>) {
     (came, began)
 }
 
-fn write(bytes: usize, stable: stable_how) -> impl Fn(&mut Engine, nfs_fh3<'_>, u64) {
-    move |engine, file, token| {
-        let data = vec![7; bytes];
-        let arguments = WRITE3args {
-            file,
-            offset: token * bytes as u64,
-            count: bytes as u32,
-            stable,
-            data: payload3(&data),
-        };
-        engine.submit_typed::<Write>(&arguments, token).unwrap();
-    }
-}
-
-fn trips(records: &[RpcRecord]) -> Vec<u64> {
-    let trip = |record: &RpcRecord| record.times.completed_ns - record.times.sent_first_ns;
-    records.iter().map(trip).collect()
-}
-
-fn least(values: &[u64]) -> u64 {
-    values.iter().copied().min().unwrap()
-}
-
-#[test]
-fn a_delay_is_in_every_round_trip_and_on_the_wire_not_in_the_server() {
-    let model = ModelDescription {
-        delay_ns: 5 * MS,
-        ..ModelDescription::default()
-    };
-    let mut world = World::new(model, "");
-    let trips = trips(&world.run((100, 4), getattr));
-    assert!(least(&trips) >= 5 * MS, "never early");
-    let (records, _) = world.end();
-    let held: Vec<u64> = records.iter().map(|r| r.sent_ns - r.finished_ns).collect();
-    assert!(least(&held) >= 5 * MS - MS / 2, "the reply waits");
-}
-
-#[test]
-fn a_stall_is_a_gap_of_its_length_between_replies() {
-    let model = ModelDescription {
-        // Work of 1 ms, so that the stall meets some; it comes when the client has long begun.
-        threads: Some(1),
-        service_ns: MS,
-        stalls: vec![Stall {
-            at_ns: 1000 * MS,
-            for_ns: 300 * MS,
-        }],
-        ..ModelDescription::default()
-    };
-    let mut world = World::new(model, "");
-    // Their work alone goes on until behind it.
-    let records = world.run((1600, 4), getattr);
-    let mut ends: Vec<(u64, u64)> = records
-        .iter()
-        .map(|record| (record.times.completed_ns, record.times.sent_first_ns))
-        .collect();
-    ends.sort_unstable();
-    let mut gaps: Vec<(u64, u64)> = ends
-        .windows(2)
-        .map(|pair| (pair[1].0 - pair[0].0, pair[0].0 - pair[0].1))
-        .collect();
-    gaps.sort_unstable();
-    let (longest, trip_before) = gaps[gaps.len() - 1];
-    // Between the last reply before it and the first behind it: the stall and the work it cut. The
-    // former may have been seen late, by no more than its trip without its work.
-    let late = trip_before - MS;
-    assert!(longest + late >= 300 * MS, "{longest} ns, {late} ns late");
-    // One stall, and no longer, as the server has it: a call begins when it came, or when the worker
-    // is free. Of the stall it is late by what no other wait covers.
-    let (served, _) = world.end();
-    let (came, began) = came_and_began(&served);
-    let pairs = began.windows(2).zip(&came[1..]);
-    let late: Vec<u64> = pairs
-        .map(|(pair, came)| pair[1] - (*came).max(pair[0] + MS))
-        .filter(|late| *late > 0)
-        .collect();
-    assert!(late.len() <= 1, "{late:?}");
-    assert!(late.iter().all(|late| *late <= 300 * MS), "{late:?}");
-}
-
 #[test]
 fn workers_and_service_time_are_the_rate_and_the_queue() {
     let model = ModelDescription {
@@ -225,47 +145,6 @@ fn workers_and_service_time_are_the_rate_and_the_queue() {
         let trip = record.times.completed_ns - record.times.sent_first_ns;
         assert!(trip >= call.started_ns - call.received_ns + 4 * MS);
     }
-}
-
-#[test]
-fn bandwidth_is_in_the_round_trip_of_a_large_read() {
-    let model = ModelDescription {
-        bandwidth_bytes_per_s: Some(10_000_000),
-        ..ModelDescription::default()
-    };
-    let mut world = World::new(model, "");
-    world.run((2, 1), write(65_536, stable_how::UNSTABLE));
-    world.reader = world.engine.record_every_call(1 << 16);
-    let read = |engine: &mut Engine, file: nfs_fh3<'_>, token| {
-        let arguments = READ3args {
-            file,
-            offset: 0,
-            count: 100_000,
-        };
-        engine.submit_typed::<Read>(&arguments, token).unwrap();
-    };
-    let trips = trips(&world.run((30, 1), read));
-    // 100,000 bytes at 10 MB/s.
-    assert!(least(&trips) >= 10 * MS, "{}", least(&trips));
-}
-
-#[test]
-fn nvram_takes_writes_at_once_until_it_is_full() {
-    let model = ModelDescription {
-        disk: Some(DiskDescription {
-            rate_bytes_per_s: 1_000_000,
-            ..DiskDescription::default()
-        }),
-        nvram_bytes: Some(320_000),
-        ..ModelDescription::default()
-    };
-    let mut world = World::new(model, "");
-    let records = world.run((20, 1), write(32_000, stable_how::FILE_SYNC));
-    world.end();
-    let begun = records.iter().map(|one| one.times.sent_first_ns).min();
-    let ended = records.iter().map(|one| one.times.completed_ns).max();
-    // 640,000 bytes, of which 320,000 have to drain at 1 MB/s.
-    assert!(ended.unwrap() - begun.unwrap() >= 320 * MS);
 }
 
 /// Time of a sync of 256 KiB in eight WRITEs to a memory store, and the WRITEs and COMMITs of it.
