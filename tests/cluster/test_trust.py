@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,8 @@ from nfslab.cluster.certificates import (
 from nfslab.cluster.landing import Landing
 from nfslab.cluster.link import members_at
 from nfslab.cluster.loop import Loop
-from nfslab.cluster.messages import MESSAGE_BYTES_MAX, Refused, plain
+from nfslab.cluster.messages import Refused, plain
+from nfslab.cluster.remote import AgentThere
 from nfslab.errors import RunFailed, UsageError
 
 from tests.cluster.clusters import Cluster, lasting
@@ -146,26 +146,23 @@ def test_a_name_is_that_of_one_host() -> None:
 # Hostile machines that have a certificate
 
 
-def deep() -> bytes:
-    return b"[" * 100_000 + b"\n"
-
-
-WRONG: dict[str, Callable[[], dict[str, Any]]] = {
-    "no event": lambda: {"is": "said", "agent": 0, "bytes": b"[]\n"},
-    "no JSON": lambda: {"is": "said", "agent": 0, "bytes": b"{\n"},
-    "too deep": lambda: {"is": "said", "agent": 0, "bytes": deep()},
-    "no bytes": lambda: {"is": "said", "agent": 0, "bytes": 7},
-    "no message": lambda: {"is": "nonsense", "agent": 0},
-    "no agent": lambda: {"is": "said"},
-    "unasked folder": lambda: {
-        "is": "piece",
-        "agent": 0,
-        "path": "a",
-        "kind": "file",
-        "bytes": b"",
-    },
-    "too long": lambda: {"is": "said", "agent": 0, "bytes": os.urandom(MESSAGE_BYTES_MAX)},
+WRONG: dict[str, dict[str, Any]] = {
+    "no event": {"is": "said", "bytes": b"[]\n"},
+    "no JSON": {"is": "said", "bytes": b"{\n"},
+    "too deep": {"is": "said", "bytes": b"[" * 100_000 + b"\n"},
+    "no bytes": {"is": "said", "bytes": 7},
+    "no message": {"is": "nonsense"},
 }
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_agent_says_events_and_nothing_else(wrong: str) -> None:
+    member: Any = None  # it is only written to
+    agent = AgentThere(member, 0)
+    agent.heard({"is": "said", "bytes": b'{"event": "ready"}\n'})
+    with pytest.raises((AttributeError, RecursionError, TypeError, ValueError)):
+        agent.heard(WRONG[wrong])
+    assert agent.events(0) == [{"event": "ready"}]
 
 
 def framed(*frames: bytes) -> bytes:
