@@ -106,6 +106,35 @@ def test_a_doubled_figure_is_in_no_comparison(folder: ExperimentFolder, capsys: 
     assert min(values) <= found["base"] <= max(values)
 
 
+@pytest.mark.parametrize("name", ["experiment.json", "experiment.toml"])
+def test_what_was_planned_is_sealed_too(
+    folder: ExperimentFolder, capsys: Capture, name: str
+) -> None:
+    """A record is extended, and stays sealed; a scale of 6 that was 8 is not printed."""
+    folder.update_record(folder.record.model_copy(update={"repetitions": 4}))
+    assert ExperimentFolder.open(folder.path).record == folder.record
+    assert nfslab(capsys, "check", folder.path).code == 0
+    text = (folder.path / name).read_text()
+    (folder.path / name).write_text(text.replace("placement", "displacement"))
+    for command in ("check", "report", "list", "show"):
+        said = nfslab(capsys, command, folder.path)
+        assert "CRC-32" in said.out + said.err, command
+        assert (said.code == 1) == (command != "list"), command
+
+
+def test_caches_that_were_changed_are_named_and_made_anew(
+    folder: ExperimentFolder, capsys: Capture
+) -> None:
+    before = nfslab(capsys, "report", folder.path, "--json").out
+    facts = next((folder.path / "facts").rglob("*.json"))
+    for file in (facts, folder.path / "catalogue.jsonl"):
+        file.write_bytes(file.read_bytes().replace(b"1", b"2", 1))
+    said = nfslab(capsys, "check", folder.path)
+    assert said.code == 1
+    assert all(f"/{name}: " in said.out for name in (facts.name, "catalogue.jsonl"))
+    assert nfslab(capsys, "report", folder.path, "--json").out == before
+
+
 def test_check_names_each_damaged_file(folder: ExperimentFolder, capsys: Capture) -> None:
     assert nfslab(capsys, "check", folder.path.parent).code == 0
     run = first_run(folder)

@@ -6,8 +6,9 @@
 A sealed run never changes, so what was computed of it stays true as long as it is computed in the
 same way: the file names the version of the kind, the schema of the records, the instant at which
 the run started (a run that was deleted and made again may have the same name), and the sizes of its
-tables (one may be damaged, or come back from a copy). Anything else is computed anew. The cache may
-be deleted at any time, and a folder that cannot be written goes without.
+tables (one may be damaged, or come back from a copy). Anything else, and what does not have its
+checksum, is computed anew. The cache may be deleted at any time, and a folder that cannot be
+written goes without.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from pydantic import ValidationError
 
 from nfslab.results.catalogue import HOSTS, RUNS
+from nfslab.results.checksums import with_crc32, without_crc32
 from nfslab.results.durable import TEMPORARY_PREFIX, to_json
 from nfslab.results.records import SCHEMA_VERSION
 
@@ -46,6 +48,12 @@ def facts_of(kind: EvidenceKind[F], run: SealedRun) -> F | None:
     found = kind.facts(run)
     _write(path, identity | {"facts": None if found is None else found.model_dump(mode="json")})
     return found
+
+
+def changed_facts(folder: Path) -> list[Path]:
+    """Returns files of this cache that are not what was written: they are never read."""
+    files = sorted((folder / FACTS).rglob("*.json"))
+    return [file for file in files if without_crc32(file.read_bytes()) is None]
 
 
 def _path(kind: EvidenceKind[Any], run: SealedRun) -> Path | None:
@@ -83,7 +91,9 @@ def _read(
     if path is None:
         return False, None
     try:
-        content = json.loads(path.read_bytes())
+        text = path.read_bytes()
+        plain = without_crc32(text)
+        content = None if plain in (None, text) else json.loads(plain)
         if not isinstance(content, dict) or any(content.get(k) != v for k, v in identity.items()):
             return False, None
         facts = content["facts"]
@@ -99,7 +109,7 @@ def _write(path: Path | None, content: dict[str, Any]) -> None:
     temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(to_json(content))
+        temporary.write_bytes(with_crc32(to_json(content)))
         temporary.replace(path)
     except OSError:
         with contextlib.suppress(OSError):

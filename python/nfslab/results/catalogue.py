@@ -24,7 +24,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -34,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from nfslab.errors import ResultsError, system_errors
-from nfslab.results.checksums import doubtful, harm
+from nfslab.results.checksums import doubtful, harm, with_crc32, without_crc32
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
 from nfslab.results.rows import LineRows, PlainRows
@@ -59,11 +58,6 @@ MAX_RUNS = 1_000_000
 
 MAX_CATALOGUE_BYTES = 4 * 2**30
 """About 4 KiB a run at the limit above; a larger file is not loaded, runs are read."""
-
-CRC = b',"crc32":"'
-DIGITS_BYTES = len('01234567"}')
-END_BYTES = len(CRC) + DIGITS_BYTES
-"""Of a line, from its checksum on."""
 
 KEY = ("point_id", "block", "attempt")
 """Of a run: the first two say what it measures."""
@@ -264,16 +258,13 @@ def catalogue_line(record: RunRecord, provenance: Mapping[str, Any]) -> Catalogu
 
 def line_json(line: CatalogueLine) -> bytes:
     """The line as it is appended to the file, without its newline; its CRC-32 stands last."""
-    body = to_json(line.model_dump()).removesuffix(b"}")
-    return body + CRC + f'{zlib.crc32(body):08x}"}}'.encode()
+    return with_crc32(to_json(line.model_dump()))
 
 
-def _as_written(row: bytes) -> bytes | None:
-    """The line without its checksum; None if that is another's. Older lines have none."""
-    if row[-END_BYTES:-DIGITS_BYTES] != CRC:
-        return None if CRC in row else row
-    body = row[:-END_BYTES]
-    return body + b"}" if row[-DIGITS_BYTES:] == b'%08x"}' % zlib.crc32(body) else None
+def changed_lines(folder: Path) -> int:
+    """Returns how many whole lines of the catalogue are not what was written."""
+    rows = _content(folder / CATALOGUE).split(b"\n")[:-1]
+    return sum(without_crc32(row) is None for row in rows if row)
 
 
 def _provenance_if_any(run: Path) -> dict[str, Any]:
@@ -327,7 +318,7 @@ def _cached_lines(content: bytes) -> tuple[list[CatalogueLine], int]:
     torn = 0
     if rows and rows[-1]:
         torn = 1  # no newline at its end: the line was cut off while it was appended
-    written = [_as_written(row) for row in rows[:-1] if row]
+    written = [without_crc32(row) for row in rows[:-1] if row]
     rows = [row for row in written if row is not None]
     torn += len(written) - len(rows)
     try:

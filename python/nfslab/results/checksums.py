@@ -1,9 +1,11 @@
-"""Checksums of sealed runs: CRC-32 of every file, written at sealing, checked when it is read.
+"""Checksums of all that reports read: CRC-32, written with it, checked when it is read.
 
 A disk that returns another bit, a copy that was cut, an edit by hand: figures made of such a run
 would be wrong without a word. `checksums.json` in a run's folder holds size and CRC-32 (ISO 3309,
 as gzip has it: any change of up to 32 bits in a row is found for certain, any other but for one in
-4 thousand million) of every other file there. It guards against accidents, not against people.
+4 thousand million) of every other file there. What is written outside of runs (the experiment's
+record, lines of the catalogue, facts) has its own as the last member of its JSON, and the record
+has that of the experiment file. It guards against accidents, not against people.
 
 Two depths: *sizes* looks at the size of each file and reads the record alone (`list`, `show`);
 *whole* reads every byte (reports, `run`, `query` of the tables it reads, `check`). Runs that were
@@ -32,6 +34,24 @@ SMALL_BYTES: Final = 1 << 14
 """Read at first: records and lists of checksums are smaller."""
 CHUNK_BYTES: Final = 1 << 20
 Depth = Literal["sizes", "whole"]
+MEMBER: Final = b',"crc32":"'
+DIGITS_BYTES: Final = len('01234567"}')
+CHANGED: Final = "it is not what was written (CRC-32)"
+
+
+def with_crc32(text: bytes) -> bytes:
+    """Returns JSON of an object with the CRC-32 of what stands before it as its last member."""
+    body = text.removesuffix(b"}").rstrip()
+    return body + MEMBER + f'{zlib.crc32(body):08x}"}}'.encode()
+
+
+def without_crc32(text: bytes) -> bytes | None:
+    """Returns the JSON without its checksum; None if that is another's. What is older has none."""
+    front, digits = text[:-DIGITS_BYTES], text[-DIGITS_BYTES:]
+    body = front.removesuffix(MEMBER)
+    if body == front:
+        return None if b'"crc32"' in text else text
+    return body + b"}" if digits == b'%08x"}' % zlib.crc32(body) else None
 
 
 def write_checksums(run: Path) -> None:
@@ -135,7 +155,7 @@ def _changed(path: str, facts: dict[str, Any], *, whole: bool) -> str:
         if size != facts.get("bytes"):
             return f"it has {size} bytes, {facts.get('bytes')} were written"
         if whole and crc32 != facts.get("crc32"):
-            return "it is not what was written (CRC-32)"
+            return CHANGED
     except OSError as error:
         return f"it cannot be read ({error.strerror})"
     return ""

@@ -167,7 +167,8 @@ class EvidenceRecord(Record):
     """What a collector left behind, and what its watching cost."""
 
     collector: str
-    status: Literal["ok", "unavailable", "failed", "moot"] = "ok"
+    status: Literal["ok", "incomplete", "unavailable", "failed", "moot"] = "ok"
+    """Of an "incomplete" one some is missing, as `reason` tells."""
     reason: str = ""
     tables: list[str] = Field(default_factory=list)
     """Paths of its Parquet files, relative to the run's folder."""
@@ -291,6 +292,8 @@ class ExperimentRecord(Record):
     nfslab_commit: str = ""
     machine: dict[str, Any] = Field(default_factory=dict)
     """Kernel release, CPU model, memory: the fingerprint a resume is checked against."""
+    file_crc32: str = ""
+    """CRC-32 of the experiment file beside it; empty: made before there was one."""
 
 
 class CatalogueLine(Record):

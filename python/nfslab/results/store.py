@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nfslab.errors import ResultsError, RunFailed, system_errors
 from nfslab.results import catalogue as catalogue_file
 from nfslab.results.catalogue import CATALOGUE, PARTIAL_PREFIX, RUNS, catalogue_line, line_json
-from nfslab.results.checksums import Depth, write_checksums
+from nfslab.results.checksums import CHANGED, Depth, crc32_of, with_crc32, write_checksums
 from nfslab.results.durable import (
     TEMPORARY_PREFIX,
     fsync_path,
@@ -38,7 +38,7 @@ from nfslab.results.durable import (
     write_durably,
 )
 from nfslab.results.records import CatalogueLine, ExperimentRecord, HostRecord, RunRecord
-from nfslab.results.upgrade import load_valid, stamp_table
+from nfslab.results.upgrade import FROM_A_COPY, load_valid, stamp_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,6 +109,7 @@ class ExperimentFolder:
         ):
             make_folders(path / RUNS)
             write_durably(path / FILE, file_bytes)
+            record = record.model_copy(update={"file_crc32": crc32_of(path / FILE)})
             write_durably(path / RECORD, _record_json(record))
             fsync_path(path.parent)
         return cls(path, record)
@@ -123,7 +124,11 @@ class ExperimentFolder:
                 why=f"there is no {RECORD} in it" if path.is_dir() else "no such folder",
                 fix="`nfslab list RESULTS` shows the experiments in a results folder",
             )
-        return cls(path, load_valid(path / RECORD, "experiment", ExperimentRecord))
+        record = load_valid(path / RECORD, "experiment", ExperimentRecord)
+        with system_errors(f"cannot read {path / FILE}", FROM_A_COPY):
+            if record.file_crc32 not in ("", crc32_of(path / FILE)):
+                raise ResultsError(f"{path / FILE} is damaged", why=CHANGED, fix=FROM_A_COPY)
+        return cls(path, record)
 
     def catalogue(self, depth: Depth = "sizes") -> catalogue_file.Catalogue:
         """Sealed runs, damaged ones with reasons, half-written ones by name."""
@@ -354,7 +359,7 @@ def checked_name(name: str, what: str) -> str:
 
 
 def _record_json(record: ExperimentRecord) -> bytes:
-    return to_json(record.model_dump(), indent=1)
+    return with_crc32(to_json(record.model_dump(), indent=1))
 
 
 def _lock_file(path: Path) -> int:
@@ -362,8 +367,9 @@ def _lock_file(path: Path) -> int:
     with system_errors(
         f"cannot lock {path.parent}", "adding runs needs a results folder that you can write to"
     ):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
+        os.fchmod(descriptor, 0o600)  # what others can open they can lock
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)

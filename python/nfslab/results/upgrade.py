@@ -22,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 
 from nfslab import __version__
 from nfslab.errors import ResultsError, system_errors
+from nfslab.results.checksums import CHANGED, without_crc32
 from nfslab.results.records import SCHEMA_VERSION, ClockRecord, HostRecord
 
 if TYPE_CHECKING:
@@ -78,7 +79,10 @@ def load_record(path: Path, kind: RecordKind) -> dict[str, Any]:
             why="it does not hold one JSON object",
             fix=FROM_A_COPY,
         )
-    return upgrade(content, kind, where=str(path))
+    content = upgrade(content, kind, where=str(path))
+    if kind == "experiment" and without_crc32(raw) is None:
+        raise ResultsError(f"{path} is damaged", why=CHANGED, fix=FROM_A_COPY)
+    return {name: value for name, value in content.items() if name != "crc32"}
 
 
 def load_valid(path: Path, kind: RecordKind, model: type[Record]) -> Record:
