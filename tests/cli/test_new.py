@@ -11,7 +11,6 @@ import pytest
 from nfslab.experiment.dry_run import dry_run
 from nfslab.experiment.reading import read_experiment
 from nfslab.experiment.session import Options
-from nfslab.results.store import ExperimentFolder
 from nfslab.shipped import experiment_files, template_files
 from nfslab.workloads.registry import WORKLOADS, workload_class
 
@@ -59,15 +58,6 @@ def test_all_can_run_as_they_stand(here: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (here / "log-placement.toml").write_text(example)
     assert workload_class("pgbench").available().ok is (refused(here / "log-placement.toml") == [])
-
-
-@pytest.mark.system
-def test_it_runs(here: Path, capsys: Capture) -> None:
-    nfslab(capsys, "new", "command", "--out", "own.toml")
-    assert nfslab(capsys, "run", "own.toml", "--repetitions", "1").code == 0
-    (folder,) = (here / "results").iterdir()
-    lines = list(ExperimentFolder.open(folder).sealed_runs())
-    assert [line.status for line in lines] == ["ok"] * 2
 
 
 def test_nothing_is_written_over(here: Path, capsys: Capture) -> None:

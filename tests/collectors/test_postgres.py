@@ -129,7 +129,7 @@ def _waits_for(watch: Watched, *backends: tuple[psycopg.Connection[Any], str]) -
             until(lambda: other.execute(query, (pid,)).fetchone() == (event,))  # noqa: B023
 
 
-@every_postgres
+@newest_postgres
 def test_a_planted_lock_wait_is_seen(watch: Watched) -> None:
     """One session holds a row's lock, another waits for it: Lock:transactionid."""
     collector = PostgresCollector(PostgresCollectorParameters(interval=0.02, waits="sql"))

@@ -314,12 +314,6 @@ def test_figures_show_what_counts_and_what_does_not(by_hand: Path) -> None:
     assert "threads 4 900/s – –" in text
 
 
-def test_the_published_points_stand_beside_ours(of_1999: Path) -> None:
-    x, y = drawn(of_1999, 0)["threads 1, published"]
-    assert (x[0], y[0]) == (800, 356)
-    assert len(x) == 4
-
-
 def test_a_response_figure_of_one_operation(tmp_path: Path) -> None:
     def planted(read_ms: int, write_ms: int) -> Planted:
         answers = {"READ": (0.75, {read_ms * 10**6: 10}), "WRITE": (0.25, {write_ms * 10**6: 10})}

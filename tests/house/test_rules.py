@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,18 @@ def names(paths: list[Path]) -> list[str]:
     return sorted(str(p.relative_to(ROOT)) for p in paths)
 
 
+@cache
+def tree_of(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def long_functions(source: str) -> list[tuple[str, int]]:
     """(name, lines) of the functions in a Python source that are longer than allowed.
 
     A docstring does not count: it is there for the reader.
     """
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
@@ -115,7 +121,7 @@ NOTHING_TO_DO = {
 def errors_without_fix(source: str) -> list[str]:
     """What is said by errors made in a Python source that do not say what to do next."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
             continue
         keywords = {keyword.arg for keyword in node.keywords}

@@ -14,7 +14,6 @@ from nfslab.results.comparison import (
     SelectionComparison,
     compare_selections,
 )
-from nfslab.results.records import CheckRecord
 from nfslab.results.selection import parse_selection
 
 from tests.report.synthetic import Recipe, shared_pgbench, write_pgbench
@@ -151,26 +150,6 @@ def test_what_else_differs_is_listed() -> None:
         "data in effect: mount options": ("rw,relatime", "rw,noatime, rw,relatime"),
         "wal in effect: mount options": ("rw,relatime", "rw,noatime, rw,relatime"),
         "kernel.release": ("6.1.0-18-amd64", "6.1.0-21-amd64"),
-    }
-
-
-def test_checks_of_both_sides_are_listed() -> None:
-    """Competing load in 3 of one side's 12 runs; the other side has a flag of its own."""
-    load = CheckRecord(name="competing_load", verdict="warning", message="others used 40 %")
-    law = CheckRecord(name="littles_law", verdict="violation", message="lost")
-    few: dict[str, Any] = {"clients": (1, 5), "repetitions": 3}
-    base = planted(**few, flagged={(0, 0): law, (1, 2): load})
-    odd = {(0, 0): load, (0, 1): load, (2, 3): load}
-    new = planted(seed=2, **few, flagged=odd)
-    listed = {item.what: (item.base, item.new) for item in compare(base, new).checks}
-    assert listed == {
-        "competing_load: warning": ("1 of 12 runs", "3 of 12 runs"),
-        "littles_law: violation": ("1 of 12 runs", "0 of 12 runs"),
-    }
-    one = compare(f"{base}:placement=together", f"{base}:placement=log apart")
-    assert {item.what: (item.base, item.new) for item in one.checks} == {
-        "competing_load: warning": ("0 of 6 runs", "1 of 6 runs"),
-        "littles_law: violation": ("1 of 6 runs", "0 of 6 runs"),
     }
 
 

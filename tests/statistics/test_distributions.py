@@ -7,7 +7,6 @@ import pytest
 from nfslab.statistics.distributions import (
     MAX_DEGREES_OF_FREEDOM,
     critical_t,
-    critical_t_one,
     normal_cdf,
     normal_critical,
     two_sided_p,
@@ -30,28 +29,9 @@ def test_p_value_of_zero_is_one_and_of_infinity_zero() -> None:
     np.testing.assert_array_equal(two_sided_p([0.0, np.inf, -np.inf], 5), [1.0, 0.0, 0.0])
 
 
-def test_p_values_with_closed_forms() -> None:
-    """One degree of freedom is the Cauchy distribution, two have an algebraic form."""
-    t = np.array([1e-8, 0.5, 1.0, 7.0, 1e4])
-    np.testing.assert_allclose(two_sided_p(t, 1), 1 - 2 / np.pi * np.arctan(t), atol=1e-15)
-    np.testing.assert_allclose(two_sided_p(t, 2), 1 - t / np.sqrt(2 + t * t), atol=1e-15)
-
-
 @pytest.mark.parametrize("alpha", [0.5, 0.2, 0.05, 0.01, 1e-4, 1e-7, 1e-10])
 def test_critical_values_agree_with_scipy(alpha: float) -> None:
     np.testing.assert_allclose(critical_t(alpha, DF), stats.t.isf(alpha / 2, DF), rtol=1e-9)
-
-
-def test_critical_values_of_the_printed_table() -> None:
-    """Table of any textbook: 95 % two-sided for 1, 2, 4, 9 and 30 degrees of freedom."""
-    found = critical_t(0.05, [1, 2, 4, 9, 30])
-    np.testing.assert_allclose(found, [12.706, 4.303, 2.776, 2.262, 2.042], atol=5e-4)
-    assert critical_t_one(0.05, 4) == found[2]
-
-
-def test_critical_values_keep_their_shape() -> None:
-    assert critical_t([[0.05], [0.01]], [1, 2, 3]).shape == (2, 3)
-    assert critical_t([], []).shape == (0,)
 
 
 def test_normal_distribution_agrees_with_scipy() -> None:

@@ -12,7 +12,7 @@ from nfslab.statistics.comparison import ALPHA, compare_many
 from nfslab.statistics.observations import Observations
 from scipy import stats
 
-from tests.statistics.simulations import comparison_rates, draw, family_rate
+from tests.statistics.simulations import comparison_rates, family_rate
 
 EXPERIMENTS = 2_000
 
@@ -118,19 +118,3 @@ def test_a_family_with_any_false_difference_is_rare() -> None:
     families = 200
     rate = family_rate(10, 5, 5, families=families)
     assert rate <= limits(ALPHA, families)[1]
-
-
-def test_uncorrected_family_would_err_often() -> None:
-    """The correction is needed: ten comparisons alone, 40 % of the families (1 - 0.95^10)."""
-    base, new, _, blocks = draw("normal, 5 %", 2_000, 5, 0.0, 7)
-    groups = np.repeat(np.arange(2_000), 5)
-    found = compare_many(
-        Observations.of(base, groups=groups, blocks=blocks),
-        Observations.of(new, groups=groups, blocks=blocks),
-        n_groups=2_000,
-        better="higher",
-        correct=False,
-    )
-    shown = np.array([c.shown for c in found]).reshape(200, 10).any(axis=1).mean()
-    low, high = limits(1 - 0.95**10, 200)
-    assert low <= shown <= high

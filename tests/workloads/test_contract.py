@@ -30,10 +30,11 @@ LEAST: dict[str, Any] = {
 }  # fmt: skip
 """By parameters' names: what makes the run of a template as small as can be."""
 every_workload = pytest.mark.parametrize("kind", list(WORKLOADS))
+RUN_ELSEWHERE = {"pgbench", "tpcb", "tpcc", "web"}
+"""In the system lane these run in their own files."""
 every_run = pytest.mark.parametrize(
     "kind",
-    # Its tables have 100 MB; `tests/workloads/test_tpcc.py` runs it.
-    [pytest.param(kind, marks=pytest.mark.long) if kind == "tpcc" else kind for kind in WORKLOADS],
+    [pytest.param(kind, marks=[pytest.mark.long] * (kind in RUN_ELSEWHERE)) for kind in WORKLOADS],
 )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from . import rpc
 from .body import Body
-from .flows import Connection, Cut, Datagram, Packet, Pair, Span, full_segments
+from .flows import Connection, Datagram, Packet, Pair, Span
 from .link import Endpoint
 
 START_NS = 1_700_000_000_000_000_000
@@ -86,10 +86,10 @@ class Capture:
 
     def tcp(
         self, client: Endpoint = CLIENT, server: Endpoint = SERVER, *,
-        cut: Cut = full_segments, handshake: bool = True,
+        handshake: bool = True,
         first_sequence: tuple[int, int] = (1000, 2_000_000),
     ) -> Connection:  # fmt: skip
-        flow = Connection(client, server, self.rng, cut, first_sequence)
+        flow = Connection(client, server, self.rng, first_sequence)
         if handshake:
             flow.open(self.now_ns)
             self.now_ns += 10_000
@@ -103,9 +103,9 @@ class Capture:
 
     def exchange(
         self, flow: Connection | Pair, body: Body, *, auth: rpc.NoAuth | None = None,
-        callback: bool = False, xid: int | None = None, reply: bytes | None = None,
+        callback: bool = False, xid: int | None = None,
     ) -> Exchange:  # fmt: skip
-        """Plans a call, not yet sent. `reply`: instead of the body's results."""
+        """Plans a call, not yet sent."""
         if xid is None:
             self.xid = (self.xid + 1) & 0xFFFFFFFF
             xid = self.xid
@@ -116,24 +116,23 @@ class Capture:
         planned = Exchange(
             body, xid, client, server, "tcp" if isinstance(flow, Connection) else "udp", auth,
             rpc.call(xid, body.program, body.version, body.procedure, body.arguments, auth, number),
-            rpc.reply(xid, body.results, auth, number) if reply is None else reply,
+            rpc.reply(xid, body.results, auth, number),
         )  # fmt: skip
         self.exchanges.append(planned)
         return planned
 
     def send(
-        self, flow: Connection | Pair, exchanges: Sequence[Exchange], *, replies: bool = False,
-        fragments: Sequence[int] = (), time_ns: int | None = None,
-    ) -> None:  # fmt: skip
+        self, flow: Connection | Pair, exchanges: Sequence[Exchange], *, replies: bool = False
+    ) -> None:
         """Sends the calls, or the replies, of these exchanges in one burst."""
-        moment = self.now_ns if time_ns is None else time_ns
+        moment = self.now_ns
         messages = [planned.reply if replies else planned.call for planned in exchanges]
         callbacks = [planned.client == flow.server for planned in exchanges]
         assert len(set(callbacks)) == 1
         from_client = replies == callbacks[0]
         places: list[Place] = []
         if isinstance(flow, Connection):
-            records = [rpc.marked(message, fragments) for message in messages]
+            records = [rpc.marked(message) for message in messages]
             places += flow.burst(moment, from_client, records)
             self.now_ns = max(self.now_ns, flow.segments[-1].time_ns) + 5_000
         else:
@@ -146,8 +145,7 @@ class Capture:
 
     def converse(
         self, flow: Connection | Pair, bodies: Sequence[Body], *, depth: int = 1,
-        latency_ns: int = 200_000, auth: rpc.NoAuth | None = None, callback: bool = False,
-        fragments: Sequence[int] = (),
+        auth: rpc.NoAuth | None = None, callback: bool = False,
     ) -> list[Exchange]:  # fmt: skip
         """Calls `depth` at a time, each group answered in a random order."""
         done: list[Exchange] = []
@@ -156,10 +154,10 @@ class Capture:
                 self.exchange(flow, body, auth=auth, callback=callback)
                 for body in bodies[at : at + depth]
             ]
-            self.send(flow, group, fragments=fragments)
-            self.now_ns += latency_ns + self.rng.randrange(latency_ns)
+            self.send(flow, group)
+            self.now_ns += 200_000 + self.rng.randrange(200_000)
             answered = self.rng.sample(group, len(group))
-            self.send(flow, answered, replies=True, fragments=fragments)
+            self.send(flow, answered, replies=True)
             self.now_ns += 50_000
             done += group
         return done

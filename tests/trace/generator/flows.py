@@ -1,27 +1,24 @@
-"""TCP connections and UDP pairs: messages in, packets out, with faults planned by the test.
+"""TCP connections and UDP pairs: messages in, packets out.
 
-A *burst* is what one side writes at one moment. Its bytes are cut into segments by a policy that
-the test gives; a segment never reaches past its burst, so that no reply comes before its call.
-Faults change what the capture shows of the segments (lost, twice, swapped, overlapping); who was
-right is found later from the packets themselves (`capture`).
+A *burst* is what one side writes at one moment; a segment never reaches past its burst, so that no
+reply comes before its call. Who was right is found later from the packets themselves (`capture`).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from . import link
-from .link import ACK, FIN, PSH, RST, SYN, Endpoint
+from .link import ACK, PSH, SYN, Endpoint
 
-Cut = Callable[[random.Random, int], Iterator[int]]
 MSS = 1448
 #: Record mark and the fixed words of a call, or of a reply with an empty verifier.
 HEADER_BYTES = 4 + 24
 
 
-def full_segments(_rng: random.Random, length: int) -> Iterator[int]:
+def full_segments(length: int) -> Iterator[int]:
     """As a sending kernel does: all segments full, but the last."""
     for at in range(0, length, MSS):
         yield min(MSS, length - at)
@@ -84,7 +81,6 @@ class Connection:
     client: Endpoint
     server: Endpoint
     rng: random.Random
-    cut: Cut = full_segments
     first_sequence: tuple[int, int] = (1000, 2_000_000)
     gap_ns: int = 1000
     #: The receiver acknowledges every so many segments of a burst (0: its end alone; None: only
@@ -99,11 +95,6 @@ class Connection:
         self._add(time_ns, True, b"", SYN, options, -1)
         self._add(time_ns + 1000, False, b"", SYN | ACK, options, -1)
         self._add(time_ns + 2000, True, b"", ACK)
-
-    def close(self, time_ns: int, reset: bool = False) -> None:
-        self._add(time_ns, True, b"", RST if reset else FIN | ACK)
-        if not reset:
-            self._add(time_ns + 1000, False, b"", FIN | ACK)
 
     def _add(
         self, time_ns: int, from_client: bool, data: bytes, flags: int = ACK | PSH,
@@ -125,7 +116,7 @@ class Connection:
             at += len(record)
         data = b"".join(records)
         done, unacknowledged = 0, 0
-        for piece in self.cut(self.rng, len(data)):
+        for piece in full_segments(len(data)):
             self._add(time_ns, from_client, data[done : done + piece])
             done += piece
             time_ns += self.gap_ns
@@ -135,17 +126,6 @@ class Connection:
                 unacknowledged = 0
                 time_ns += self.gap_ns
         return spans
-
-    def change(self, faults: Callable[[list[Segment]], list[Segment]]) -> None:
-        """Lets `faults` change the segments; times stay in order of the places."""
-        times = sorted(segment.time_ns for segment in self.segments)
-        changed = faults(self.segments)
-        for index in range(len(times), len(changed)):
-            times.append(times[-1] + (index + 1) * self.gap_ns)
-        self.segments = [
-            replace(segment, time_ns=time_ns)
-            for segment, time_ns in zip(changed, sorted(times[: len(changed)]), strict=True)
-        ]
 
     def packets(self) -> Iterator[Packet]:
         for segment in self.segments:
@@ -175,8 +155,6 @@ class Pair:
     rng: random.Random
     mtu: int = 1500
     gap_ns: int = 1000
-    #: Fragments leave in the order 0, 1, ...; the test may shuffle them.
-    order: Callable[[int], list[int]] = lambda count: list(range(count))
     made: list[Packet] = field(default_factory=list)
 
     def send(self, time_ns: int, from_client: bool, message: bytes) -> Datagram:
@@ -194,8 +172,7 @@ class Pair:
             return datagram
         starts = list(range(0, len(whole), step))
         datagram = Datagram(len(starts))
-        for place, index in enumerate(self.order(len(starts))):
-            start = starts[index]
+        for place, start in enumerate(starts):
             piece, more = whole[start : start + step], start + step < len(whole)
             if source.is_v6:
                 packet = link.ipv6(

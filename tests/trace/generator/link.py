@@ -45,29 +45,24 @@ def checksum(data: bytes) -> int:
 
 def ipv4(
     source: Endpoint, destination: Endpoint, protocol: int, payload: bytes, ident: int,
-    *, offset: int = 0, more: bool = False, options: bytes = b"",
+    *, offset: int = 0, more: bool = False,
 ) -> bytes:  # fmt: skip
-    words = 5 + len(options) // 4
     flags = (0x2000 if more else 0) | offset // 8
     head = struct.pack(
-        ">BBHHHBBH4s4s", 0x40 | words, 0, 4 * words + len(payload), ident & 0xFFFF, flags, 64,
+        ">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), ident & 0xFFFF, flags, 64,
         protocol, 0, source.packed, destination.packed,
-    ) + options  # fmt: skip
+    )  # fmt: skip
     return head[:10] + struct.pack(">H", checksum(head)) + head[12:] + payload
 
 
 def ipv6(
     source: Endpoint, destination: Endpoint, protocol: int, payload: bytes, ident: int,
-    *, offset: int = 0, more: bool = False, fragmented: bool = False, extension: bytes = b"",
+    *, offset: int = 0, more: bool = False, fragmented: bool = False,
 ) -> bytes:  # fmt: skip
-    """`extension`: a hop-by-hop header (its first byte is filled in here)."""
     following = protocol
     if fragmented:
         payload = struct.pack(">BBHI", following, 0, offset | int(more), ident) + payload
         following = FRAGMENT
-    if extension:
-        payload = bytes([following]) + extension[1:] + payload
-        following = 0
     head = struct.pack(">IHBB", 0x60000000, len(payload), following, 64)
     return head + source.packed + destination.packed + payload
 

@@ -20,7 +20,6 @@ class NoAuth:
     """AUTH_NONE."""
 
     user: int | None = None
-    opaque_body: bool = False
 
     def credential(self, _sequence: int) -> bytes:
         return u32(AUTH_NONE, 0) + NO_VERIFIER
@@ -87,11 +86,6 @@ def reply(xid: int, body: bytes, auth: NoAuth, sequence: int) -> bytes:
     return u32(xid, 1, 0) + auth.reply_verifier() + u32(0) + auth.wrap(body, sequence)
 
 
-def refused(xid: int, accept_stat: int, rest: bytes = b"") -> bytes:
-    """An accepted reply that reports an error: 1 PROG_UNAVAIL ... 5 SYSTEM_ERR."""
-    return u32(xid, 1, 0) + NO_VERIFIER + u32(accept_stat) + rest
-
-
 def tls_probe(xid: int) -> bytes:
     return u32(xid, 0, 2, NFS, 4, 0, AUTH_TLS, 0) + NO_VERIFIER
 
@@ -100,15 +94,6 @@ def tls_grant(xid: int) -> bytes:
     return u32(xid, 1, 0, AUTH_NONE) + opaque(b"STARTTLS") + u32(0)
 
 
-def marked(message: bytes, fragment_bytes: Sequence[int] = ()) -> bytes:
-    """A record of one or more fragments (RFC 5531 section 11).
-
-    `fragment_bytes`: lengths of the fragments in front of the last one; they may be zero.
-    """
-    assert sum(fragment_bytes) <= len(message), "fragments would promise bytes that are not there"
-    out, at = [], 0
-    for length in fragment_bytes:
-        out.append(u32(length) + message[at : at + length])
-        at += length
-    rest = message[at:]
-    return b"".join(out) + u32(0x80000000 | len(rest)) + rest
+def marked(message: bytes) -> bytes:
+    """A record of one fragment (RFC 5531 section 11)."""
+    return u32(0x80000000 | len(message)) + message
