@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from nfslab.errors import ResultsError, UsageError
+from nfslab.experiment import session as session_module
 from nfslab.experiment.stop import TimeOver
 from nfslab.experiment.summary import summarise, summary_lines
 from nfslab.results.store import ExperimentFolder
@@ -18,6 +19,8 @@ from tests.experiment.session_support import left_behind, only_folder, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.simulated_clock import SimulatedClock
 
     Write = Callable[..., Path]
 
@@ -314,6 +317,16 @@ def test_a_damaged_run_is_made_again_under_another_name(experiment_file: Write) 
     assert f"run {line.run_id} " in told.text
     again = {record.run_id for record in records(only_folder(path))}
     assert line.run_id.replace("-a1", "-a2") in again
+
+
+def test_seconds_of_a_call_are_without_its_waiting(
+    experiment_file: Write, simulated_clock: SimulatedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another experiment runs for 50 s."""
+    waits = lambda *_args, **_named: simulated_clock.advance(50.0)  # noqa: E731
+    monkeypatch.setattr(session_module, "_await_turn", waits)
+    session, _ = run(experiment_file(), repetitions=1)
+    assert 0 <= session.seconds < 50
 
 
 def test_a_second_runner_is_refused(experiment_file: Write) -> None:

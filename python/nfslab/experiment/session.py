@@ -97,6 +97,8 @@ class Session:
     planned: list[PlannedRun]
     made: int = 0
     """Runs made by this call."""
+    seconds: float = 0.0
+    """From the first of them on: without what it waited for its turn."""
 
 
 def read_options(options: Options) -> Experiment:
@@ -225,6 +227,7 @@ def _go(
     position = next_position(catalogue.lines)
     limit_s = points[0].setup.limits.experiment_s
     primary = experiment.section.primary
+    began_s = clock.monotonic()
     try:
         with ExitStack() as stack:
             if limit_s is not None:
@@ -251,6 +254,7 @@ def _go(
                 view.run_ended(run, line, execution.primary_metric(), left_s)
                 if session.made == len(missing):
                     missing += _added_block(session, points, forecast, view)
+        session.seconds = clock.monotonic() - began_s
     except (Interrupted, RunFailed, ResultsError, OSError) as error:
         raise _explained(error, session, missing, options) from error
     finally:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from nfslab import clock
 from nfslab.errors import UsageError
 from nfslab.experiment.session import run_experiment
 from nfslab.results.groups import grouped
@@ -128,12 +127,12 @@ def run_trial(options: Options, time_s: float, view: View) -> Session:
     """Blocks until the time is over, one at least; what `run_experiment` raises."""
     if options.repetitions is not None:
         return run_experiment(options, view)
-    ends = clock.monotonic() + time_s
     session = run_experiment(replace(options, repetitions=1, new=True), view)
-    blocks = 1
-    while (more := int((ends - clock.monotonic()) / _block_s(session))) > 0:
+    blocks, left_s = 1, time_s - session.seconds
+    while (more := int(left_s / _block_s(session))) > 0:
         blocks += more
         session = run_experiment(replace(options, repetitions=blocks), view)
+        left_s -= session.seconds
     return session
 
 
