@@ -37,7 +37,7 @@ def test_a_cut_reply_is_no_stall() -> None:
     assert causes.fronts_cut(analysis)
     assert not {"server_stalled", "unanswered", "network_loss"} & set(said(analysis))
     text = " ".join(verdict.sentences(analysis, gaps.gaps(analysis)))
-    assert "tcpdump -s" in text, "what to do about it"
+    assert "tcpdump without -s" in text, "what to do about it"
 
 
 def test_a_call_that_is_never_answered_is_outstanding_all_through() -> None:

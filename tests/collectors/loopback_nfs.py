@@ -42,9 +42,10 @@ def exchange(transport: str, address: str = LOOPBACK) -> Iterator[int]:
                 server.sendto(reply(received[0], 0), received[1])
 
         def answer_stream() -> None:
-            with server.accept()[0] as end:
-                while data := end.recv(65536):
-                    end.sendall(rpc.marked(reply(data, 4)))
+            with server.accept()[0] as end, end.makefile("rb") as calls:
+                while mark := calls.read(4):
+                    data = calls.read(struct.unpack(">I", mark)[0] & 0x7FFFFFFF)
+                    end.sendall(rpc.marked(reply(data, 0)))
 
         thread = threading.Thread(target=answer_stream if stream else answer_datagrams, daemon=True)
         thread.start()
@@ -67,6 +68,24 @@ def converse(port: int, transport: str, calls: int = CALLS, address: str = LOOPB
             )
             client.sendall(rpc.marked(message) if transport == "tcp" else message)
             assert client.recv(65536)
+
+
+def converse_at_once(port: int, calls: int = CALLS) -> None:
+    """All calls in one write of TCP: on loopback they are one packet of up to 64 KiB."""
+    body = nfs3.getattr_(scenes.v3_tree().children[0].children[0])
+    messages = [
+        rpc.marked(
+            rpc.call(
+                xid, body.program, body.version, body.procedure, body.arguments, rpc.SysAuth(), xid
+            )
+        )
+        for xid in range(1, calls + 1)
+    ]
+    with socket.create_connection((LOOPBACK, port)) as client, client.makefile("rb") as replies:
+        client.sendall(b"".join(messages))
+        for _ in messages:
+            (mark,) = struct.unpack(">I", replies.read(4))
+            assert replies.read(mark & 0x7FFFFFFF)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from nfslab.evidence.capture.stored import stored_analysis
 from nfslab.results.store import checked_name
 from nfslab.workloads.command import CommandParameters, CommandWorkload
 
-from tests.collectors.loopback_nfs import CALLS, converse, exchange
+from tests.collectors.loopback_nfs import CALLS, converse, converse_at_once, exchange
 from tests.stopping import stop
 from tests.waiting import until
 from tests.workloads.run_context import Run, run_of, scratch_folder
@@ -59,7 +59,7 @@ def run(root: Path) -> Iterator[Run]:
         yield made
 
 
-def watched(run: Run, transport: str, **parameters: Any) -> Any:
+def watched(run: Run, transport: str, *, at_once: bool = False, **parameters: Any) -> Any:
     """Evidence of one conversation."""
     with exchange(transport) as port:
         given = {"interface": "lo", "filter": f"{transport} port {port}"} | parameters
@@ -67,7 +67,7 @@ def watched(run: Run, transport: str, **parameters: Any) -> Any:
         assert collector.applies(run.context).ok
         collector.start(run.context)
         run.context.timed.start_ns = clock.monotonic_ns()
-        converse(port, transport)
+        converse_at_once(port) if at_once else converse(port, transport)
         run.context.timed.end_ns = clock.monotonic_ns()
         return collector.stop()
 
@@ -118,6 +118,21 @@ def test_every_call_is_there_from_the_first_to_the_last(
     assert sum(stored.column("rpcstat/sent_calls")) == CALLS
     assert "points" in stored.content
     assert stored_analysis(folder / "logs", "none") is None
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("snaplen", [None, 512])
+def test_calls_that_lie_in_one_packet_are_all_there_or_it_is_said(
+    snaplen: int | None, run: Run
+) -> None:
+    need()
+    evidence = watched(run, "tcp", at_once=True, **({"snaplen": snaplen} if snaplen else {}))
+    calls = sum(one["calls"] for one in evidence.summary["operations"].values())
+    if snaplen is None:
+        assert (calls, evidence.incomplete, evidence.summary["notes"]) == (CALLS, "", [])
+    else:
+        assert calls < CALLS
+        assert "512 bytes were taken of each packet" in evidence.incomplete
 
 
 @pytest.mark.system

@@ -314,7 +314,7 @@ def give_passes(folder: Path, count: int) -> None:
 class WatcherParameters(CollectorParameters):
     interval: float = 0.1
     absent: bool = False
-    fails: Literal["", "start", "stop", "silently"] = ""
+    fails: Literal["", "start", "stop", "silently", "partly"] = ""
 
 
 class WatcherCollector(Collector):
@@ -345,7 +345,8 @@ class WatcherCollector(Collector):
             return Evidence(summary={"incomplete": "nothing came"}, wall_s=1.0)
         return Evidence(
             tables={"watched": pa.table({"t_ns": pa.array([0, 1], pa.int64())})},
-            summary={"seen": 2},
+            summary={"seen": 2}
+            | ({"incomplete": "a part came"} if self.parameters.fails == "partly" else {}),
             cpu_s=0.0,
             wall_s=1.0,
         )

@@ -276,8 +276,17 @@ def test_a_collector_that_does_not_work(
     assert reason in evidence.reason
 
 
-def test_a_required_collector_that_does_not_work_fails_the_run(experiment_file: Write) -> None:
-    record = single(experiment_file, collector('fails = "stop"\nrequired = true'))
+def test_evidence_of_which_some_is_missing_is_kept_and_said(experiment_file: Write) -> None:
+    (evidence,) = single(experiment_file, collector('fails = "partly"')).evidence
+    assert (evidence.status, evidence.reason) == ("incomplete", "a part came")
+    assert evidence.tables
+
+
+@pytest.mark.parametrize("fails", ["stop", "partly"])
+def test_a_required_collector_that_does_not_work_fails_the_run(
+    experiment_file: Write, fails: str
+) -> None:
+    record = single(experiment_file, collector(f'fails = "{fails}"\nrequired = true'))
     assert record.status == "failed"
     assert "'watcher'" in record.reason
 

@@ -20,7 +20,7 @@ Weight = Literal["loss", "doubt", "network", "note"]
 ORDER: tuple[Weight, ...] = ("loss", "doubt", "network", "note")
 
 BIGGER_BUFFER = "capture with a larger buffer (tcpdump -B 65536) or nearer to the client"
-LONGER_SNAPLEN = "capture more of each packet (tcpdump -s 512; -s 0 for all of it)"
+LONGER_SNAPLEN = "capture whole packets: tcpdump without -s"
 WHOLE_FILE = "let the capture tool end by itself (Ctrl-C, not kill -9), or copy the file again"
 
 

@@ -93,5 +93,5 @@ def _advice(counts: Mapping[str, int]) -> str:
     if counts.get("tunnelled"):
         return "capture inside the tunnel's end, where the packets are bare"
     if counts.get("truncated_headers"):
-        return "capture at least 96 bytes of each packet: tcpdump -s 512"
-    return "capture where NFS passes: tcpdump -i any -s 512 -w nfs.pcap host SERVER"
+        return "capture whole packets: tcpdump without -s"
+    return "capture where NFS passes: tcpdump -i any -w nfs.pcap host SERVER"

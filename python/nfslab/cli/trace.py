@@ -57,7 +57,7 @@ Examples:
   nfslab trace --workers 4 --html nfs.html ring_*.pcap
   nfslab trace --quick --by client --workers 8 day/*.pcap.gz
   nfslab trace --quick --cluster tls://prime:8786 --workers 16 /shared/day/*.pcap
-  timeout 60 tcpdump -i any -s 512 -w - port 2049 | nfslab trace -
+  timeout 60 tcpdump -i any -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
   nfslab trace --compare before.pcap after.pcap
 
@@ -192,7 +192,7 @@ def _source(name: str) -> Source:
     if terminal:
         raise UsageError(
             "standard input is a terminal",
-            fix="pipe a capture: tcpdump -i any -s 512 -w - port 2049 | nfslab trace -",
+            fix="pipe a capture: tcpdump -i any -w - port 2049 | nfslab trace -",
         )
     return ("standard input", STDIN)
 

@@ -88,14 +88,19 @@ class Watching:
                 keep_traceback(error, logs, f"collector-{name}")
                 self._note(name, "failed", f"did not hand over what it saw: {_words(error)}")
                 continue
-            nothing = "" if any(t.num_rows for t in seen.tables.values()) else seen.incomplete
-            if nothing:
-                self._note(name, "failed", f"saw nothing: {nothing}")
+            missing = seen.incomplete
+            if missing and not any(table.num_rows for table in seen.tables.values()):
+                self._note(name, "failed", f"saw nothing: {missing}")
                 continue
             self.evidence[name] = seen
             self.records.append(
                 EvidenceRecord(
-                    collector=name, summary=seen.summary, cpu_s=seen.cpu_s, wall_s=seen.wall_s
+                    collector=name,
+                    status="incomplete" if missing else "ok",
+                    reason=missing,
+                    summary=seen.summary,
+                    cpu_s=seen.cpu_s,
+                    wall_s=seen.wall_s,
                 )
             )
 

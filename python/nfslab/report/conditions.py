@@ -121,16 +121,16 @@ def collectors(records: Iterable[RunRecord]) -> dict[str, dict[str, Any]]:
             entry = found.setdefault(
                 evidence.collector,
                 {
-                    **dict.fromkeys(("ok", "unavailable", "failed", "moot"), 0),
+                    **dict.fromkeys(("ok", "incomplete", "unavailable", "failed", "moot"), 0),
                     "reasons": [],
                     "cpu_s": 0.0,
                     "wall_s": 0.0,
                 },
             )
             status, reason = evidence.status, evidence.reason
-            if status == "ok" and not evidence.tables and evidence.summary.get("incomplete"):
-                # A run of before this was noted: it saw nothing.
-                status, reason = "failed", str(evidence.summary["incomplete"])
+            if status == "ok" and (missing := evidence.summary.get("incomplete")):
+                # A run of before this was noted.
+                status, reason = "incomplete" if evidence.tables else "failed", str(missing)
             entry[status] += 1
             if reason and reason not in entry["reasons"]:
                 entry["reasons"].append(reason)

@@ -274,7 +274,8 @@ def collector_warnings(counted: Sequence[RunRecord]) -> list[Warning]:
     found = []
     for name, entry in collectors(counted).items():
         bad = entry["unavailable"] + entry["failed"]
-        if not bad and not entry["ok"]:
+        partly = entry["incomplete"]
+        if not bad and not partly and not entry["ok"]:
             why = "; ".join(entry["reasons"][:MAX_MESSAGES])
             text = f"collector {name} had nothing to watch in any run: {why}"
             found.append(Warning("note", "collector", text))
@@ -288,6 +289,11 @@ def collector_warnings(counted: Sequence[RunRecord]) -> list[Warning]:
             ]
             severity: Severity = "warning" if entry["failed"] else "note"
             found.append(Warning(severity, "collector", text, runs))
+        if partly:
+            why = "; ".join(entry["reasons"][:MAX_MESSAGES])
+            runs_said = count(len(counted), "run")
+            text = f"collector {name} is incomplete in {partly} of {runs_said}: {why}"
+            found.append(Warning("warning", "collector", text))
         share = entry["cpu_share"]
         if share is not None and share > COSTLY_CPU_SHARE:
             text = f"collector {name} used {share:.0%} of one CPU: it may have slowed the runs"

@@ -8,15 +8,16 @@ all calls, if the file asks for them).
     stop:  all is taken from the kernel's buffer ──> SIGINT ──> end of the pipe ──> analysis
 
 Decisions. What to capture follows from the run's places: all packets to and from the servers of
-its NFS mounts (NFS may be on any port); on the loopback interface if they are this machine. The
-first `snaplen` bytes of each packet are enough for headers and names. What the kernel dropped is
-read from the tool's last words and is part of the summary, with a note: figures with drops are
-not whole. The tool gives up root's powers once it captures.
+its NFS mounts (NFS may be on any port); on the loopback interface if they are this machine.
+Packets are taken whole: where segments are offloaded several RPC messages lie in one of up to
+64 KiB, and a cut packet hides all but the first. Evidence is incomplete, and says so, where the
+kernel dropped packets, the tool ended early, or the decoder met bytes that are missing. The tool
+gives up root's powers once it captures.
 
 Cost: Evidence.cpu_s is the tool's and the decoder's CPU time. What the kernel spends on copying
 packets is the load's own time, and in no account: benches/capture_cost.py measures it (0.6 to
-0.9 us a packet on a busy virtual machine with the filter, snaplen and buffer as they are here;
-ring sizes from 1 to 32 MiB and shorter packets make no difference).
+0.9 us a packet of 512 bytes on a busy virtual machine with the filter and buffer as they are here;
+ring sizes from 1 to 32 MiB make no difference).
 
 Limits. With `keep` the packets go to a file and are decoded when the load is over. Times are
 those of the wall clock; if it was set meanwhile, a note says so. Packets with VLAN tags do not
@@ -37,6 +38,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 from pydantic import Field
 
 from nfslab import clock
+from nfslab.captures import anomalies, causes
 from nfslab.captures import tool as tools
 from nfslab.captures.analysis import (
     Asked,
@@ -86,8 +88,12 @@ TAKE_LIMIT_S: Final = 30.0
 """How long the tool may take for what is in the kernel's buffer when the load has ended."""
 END_LIMIT_S: Final = 15.0
 """How long the tool may take to end once it was asked to."""
+WHOLE_PACKETS: Final = 262_144
+"""MAXIMUM_SNAPLEN of libpcap and of Wireshark: no packet is longer."""
 CLOCK_STEP_NS: Final = 1_000_000
 """A wall clock that moved by more against the monotonic one was set, not slewed."""
+AT_THE_EDGE: Final = "reply_without_call"
+"""The capture begins amid traffic: the first replies are to calls of before."""
 CALLS: Final = "capture_calls"
 KEPT: Final = {"tcpdump": "pcap", "dumpcap": "pcapng"}
 """Ending of the kept file's name."""
@@ -101,8 +107,8 @@ class CaptureParameters(CollectorParameters):
     filter: str | None = Field(default=None, max_length=4000)
     """pcap-filter(7). Default: host S for each server of the run's NFS mounts, or NFS's ports."""
     tool: Literal["auto", "tcpdump", "dumpcap"] = "auto"
-    snaplen: int = Field(default=512, ge=96, le=262_144)
-    """Bytes captured of each packet."""
+    snaplen: int = Field(default=WHOLE_PACKETS, ge=96, le=WHOLE_PACKETS)
+    """Bytes captured of each packet. Fewer than all hide calls where segments are offloaded."""
     buffer: Size = Field(default=32 << 20, ge=1 << 20, le=2 << 30)
     """The kernel's buffer for packets that the tool has not taken yet."""
     keep: bool | str = False
@@ -324,13 +330,15 @@ class _Capture:
             self._abandon()
         said = self._said()
         counts = self._tool.counts(said)
-        notes = [*self._ended(early, taken, code, said), *self._doubts(capture, counts)]
+        missing = [*self._ended(early, taken, code, said), *self._missing(capture, counts)]
+        notes = [*missing, *self._doubts(capture, counts)]
         zero_ns = self._context.timed.start_or(self._began_ns) + self._offset_ns
         tool_cpu_s = sum(process.cpu_s())
         decoder_cpu_s = capture.content.get("analysis_cpu_ns", 0) / 1e9
         return Evidence(
             tables=self._tables(capture, zero_ns, notes),
             summary=self._summary(capture, counts, notes)
+            | ({"incomplete": "; ".join(missing)} if missing else {})
             | {"cost": {"tool_cpu_s": tool_cpu_s, "decoder_cpu_s": decoder_cpu_s}},
             cpu_s=tool_cpu_s + decoder_cpu_s,
             wall_s=(clock.monotonic_ns() - self._began_ns) / 1e9,
@@ -386,14 +394,29 @@ class _Capture:
             ]
         return []
 
-    def _doubts(self, capture: CaptureAnalysis, counts: Counts) -> list[str]:
-        """What makes the figures doubtful."""
-        notes = []
+    def _missing(self, capture: CaptureAnalysis, counts: Counts) -> list[str]:
+        """Why calls are missing from the figures, but at the edges of the capture."""
+        told = []
         if counts.dropped:
-            notes.append(
+            told.append(
                 f"the kernel dropped {counts.dropped:,} packets: calls and replies are missing; "
                 "give the collector a larger buffer or a narrower filter"
             )
+        if causes.has_loss(capture):
+            lost = capture.content["lost"]
+            told.append(f"the capture lacks {lost['bytes']:,} bytes in {lost['gaps']:,} gaps")
+        told += [
+            anomalies.sentence(one)
+            for one in anomalies.counted(capture.content)
+            if one.meaning.weight == "loss" and one.kind != AT_THE_EDGE
+        ]
+        if told and self._wanted.snaplen < WHOLE_PACKETS:
+            told.append(f"{self._wanted.snaplen} bytes were taken of each packet (snaplen)")
+        return told
+
+    def _doubts(self, capture: CaptureAnalysis, counts: Counts) -> list[str]:
+        """What makes the figures doubtful."""
+        notes = []
         if counts.dropped is None:
             notes.append(f"{self._tool.name} did not say how many packets were dropped")
         if not capture.content["packets"]:

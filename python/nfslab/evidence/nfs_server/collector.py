@@ -81,20 +81,6 @@ class NfsServerCollector(Collector):
         watch = self._watch = _Watch(context)
         watch.begin()
 
-    def stop(self) -> Evidence:
-        """The calls, t = 0 at the start of the timed part.
-
-        What is missing is a note of the run; RunFailed when it was required.
-        """
-        seen = super().stop()
-        if self.parameters.required and (missing := seen.summary.get("incomplete")):
-            raise RunFailed(
-                missing,
-                why="; ".join(seen.summary.get("notes", [])),
-                fix="run it again; without `required` in [collectors.nfs_server] such a run counts",
-            )
-        return seen
-
 
 @dataclass(slots=True)
 class _Served:

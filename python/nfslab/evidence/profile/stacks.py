@@ -208,6 +208,6 @@ def _flat(root: Frame) -> list[Row]:
 def summary_of(evidence: Iterable[Any]) -> dict[str, Any] | None:
     """The collector's summary among a run's evidence records; None when it did not work."""
     for record in evidence:
-        if record.collector == COLLECTOR and record.status == "ok" and record.summary:
+        if record.collector == COLLECTOR and record.summary:
             return dict(record.summary)
     return None

@@ -321,9 +321,9 @@ def cost_text(facts: Mapping[str, Any]) -> str:
     parts = []
     if isinstance(share, int | float):
         parts.append(f"{numbers.number(share * 100, 2)} % of one CPU on average")
-    for key, words in (("ok", "worked"), ("unavailable", "unavailable"), ("failed", "failed")):
+    for key in ("ok", "incomplete", "unavailable", "failed"):
         if facts.get(key):
-            parts.append(f"{words} in {facts[key]} runs")
+            parts.append(f"{'worked' if key == 'ok' else key} in {facts[key]} runs")
     return "; ".join([*parts, *(str(reason) for reason in facts.get("reasons", []))])
 
 
