@@ -8,26 +8,22 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from nfslab.cluster import link, remote
 from nfslab.cluster.certificates import Authority, Papers, papers_in
-from nfslab.cluster.link import Link, members_at
-from nfslab.cluster.loop import Loop
-from nfslab.cluster.remote import MemberThere
-from nfslab.hosts.base import Link as Addresses
 
 from tests.waiting import NO_LIMIT_S
 
 WORKER = Path(__file__).with_name("worker.py")
 
 
-def patient(patch: pytest.MonkeyPatch, silence_s: float = NO_LIMIT_S) -> None:
+def patient(patch: pytest.MonkeyPatch) -> None:
     """The prime waits for hosts that get no processor, and is not given up while it gets none."""
-    patch.setattr(link, "SILENCE_S", silence_s)
+    patch.setattr(link, "SILENCE_S", NO_LIMIT_S)
     patch.setattr(link, "CONNECT_S", NO_LIMIT_S)
     patch.setattr(remote, "CONNECT_S", NO_LIMIT_S)
     patch.setattr(remote, "BEGIN_S", NO_LIMIT_S)
@@ -50,12 +46,9 @@ class Watched:
 
 
 class Cluster:
-    """Its certificates, its scheduler, its workers, which may hear nothing for `silence_s`."""
+    """Its certificates, its scheduler, its workers."""
 
-    def __init__(
-        self, folder: Path, host: str = "127.0.0.1", silence_s: float = NO_LIMIT_S
-    ) -> None:
-        self.silence_s = silence_s
+    def __init__(self, folder: Path) -> None:
         # Workers are killed at the end: what they leave goes with the test's folder.
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
@@ -63,40 +56,18 @@ class Cluster:
         Authority.new().write(self.folder)
         self._processes: list[subprocess.Popen[bytes]] = []
         argv = ["-m", "nfslab.cluster", "scheduler", "--dir", str(self.folder), "--port", "0"]
-        self.scheduler, said = self._begun([*argv, *(["--host", host] if host else [])], ())
+        _, said = self._begun([*argv, "--host", "127.0.0.1"])
         self.address: str = said["address"]
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
 
     def papers(self) -> Papers:
         return papers_in(self.folder, "prime")
 
-    def worker(
-        self,
-        name: str,
-        *,
-        before: Sequence[str] = (),
-        addresses: Addresses | None = None,
-        env: dict[str, str] | None = None,
-    ) -> dict[str, Any]:
+    def worker(self, name: str) -> dict[str, Any]:
         """Start one; what it said of it."""
-        port = self.address.rpartition(":")[2]
-        address = self.address if addresses is None else f"tls://{addresses.server}:{port}"
-        argv = [str(WORKER), "worker", "--dir", str(self.folder), "--scheduler", address]
-        argv += ["--name", name]
-        if addresses is not None:
-            argv += ["--host", addresses.client]
-        env = {"SILENCE_S": str(self.silence_s)} | (env or {})
-        self.workers[name], said = self._begun(argv, before, env)
+        argv = [str(WORKER), "worker", "--dir", str(self.folder), "--scheduler", self.address]
+        self.workers[name], said = self._begun([*argv, "--name", name])
         return said
-
-    def joined(self, loop: Loop, name: str | None = None) -> list[MemberThere]:
-        """Those who joined, not greeted yet, by name."""
-        found = loop.call(members_at(self.address, self.papers()))
-        return [
-            MemberThere(Link(who, where, self.papers(), loop), loop)
-            for who, where in sorted(found)
-            if name in (None, who)
-        ]
 
     def close(self) -> None:
         for process in self._processes:
@@ -105,14 +76,9 @@ class Cluster:
             assert process.stdout is not None
             process.stdout.close()
 
-    def _begun(
-        self, argv: list[str], before: Sequence[str], env: dict[str, str] | None = None
-    ) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
-        process = subprocess.Popen(
-            [*before, sys.executable, *argv],
-            stdout=subprocess.PIPE,
-            env=os.environ | {"TMPDIR": str(self.temporary)} | (env or {}),
-        )
+    def _begun(self, argv: list[str]) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
+        env = os.environ | {"TMPDIR": str(self.temporary), "SILENCE_S": str(NO_LIMIT_S)}
+        process = subprocess.Popen([sys.executable, *argv], stdout=subprocess.PIPE, env=env)
         self._processes.append(process)
         assert process.stdout is not None
         said = json.loads(process.stdout.readline())

@@ -128,32 +128,6 @@ def test_the_study_of_server_threads_has_the_rows_of_1999(
     assert len(experiment.points) == len(pairs)
 
 
-def test_the_placement_study_has_the_factors_of_2001() -> None:
-    experiment = read_experiment(
-        experiment_files()["placement-2001"], ["axes.transactions=[50, 100, 200, 500, 1000]"]
-    )
-    levels = {axis.name: axis.labels for axis in experiment.axes}
-    assert levels["clients"] == (1, 5, 10, 20, 30)
-    assert len(levels["placement"]) == 4
-    assert experiment.section.repetitions == 10
-    assert len(experiment.points) == 4 * 5 * 5
-    # pgbench waits for branch rows when there are fewer of them than clients.
-    scale = experiment.points[0].setup.resolved()["workload"]["scale"]
-    assert scale >= max(levels["clients"])
-
-
-def test_the_study_of_two_kernels_has_the_factors_of_2003() -> None:
-    experiment = read_experiment(experiment_files()["kernels-2003"])
-    published = rows("dbt2_kernel_ab_2003")
-    levels = {axis.name: axis.labels for axis in experiment.axes}
-    assert set(levels["cache"]) == {row["variant"] for row in published}
-    assert len(levels["kernel"]) == len({row["kernel"] for row in published})
-    assert {point.setup.machine.kernel for point in experiment.points} == set(levels["kernel"])
-    # A database that the large buffers hold whole and the small ones do not: 105 MB a warehouse.
-    warehouses = experiment.points[0].setup.resolved()["workload"]["warehouses"]
-    assert 2 < 105 * warehouses < 256
-
-
 def test_the_reference_of_bonnie_matches_rows_of_the_table() -> None:
     experiment = read_experiment(experiment_files()["bonnie-2001"])
     storages = {row["storage"] for row in rows("bonnie_2001")}
