@@ -35,6 +35,8 @@ __all__ = [
     "WebServer",
     "build_info",
     "capture_order",
+    "check_mount_options",
+    "check_service_model",
     "check_web_files",
     "check_web_posts",
     "classify_paths",
@@ -1746,6 +1748,12 @@ class RpcOperation(TypedDict):
     p99_ns: int | None
     p999_ns: int | None
     max_ns: int | None
+
+def check_mount_options(options: str) -> None:
+    """Refuse options that `Mount` would refuse: CoreError("option")."""
+
+def check_service_model(model_json: str) -> None:
+    """Refuse a service model that `Server` would refuse: CoreError("config")."""
 
 @final
 class Mount:

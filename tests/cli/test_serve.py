@@ -180,7 +180,6 @@ def test_what_the_core_refuses_is_one_clear_line(tmp_path: Path, capsys: Capture
             (("--memory", "--port", port), 1, f"cannot listen on 127.0.0.1:{port}"),
             (("--memory", "--allow", "10.0.0.0/40"), 2, "10.0.0.0/40"),
             (("--memory", "--nvram", "1M"), 2, "needs a disk"),
-            (("--memory", "--seed", "3"), 2, "plants nothing"),
             (("--memory", "--client-memory", "1M"), 2, "146800640 bytes"),
             (("--memory", "--records", tmp_path), 2, "FILE.parquet"),
             (("--memory", "--records", tmp_path / "a" / "b"), 2, "there is no folder"),

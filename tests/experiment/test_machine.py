@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -117,6 +118,24 @@ def test_only_a_guest_is_asked_what_it_can(
     plan = dry_run(experiment, Options(experiment.source.path, results=tmp_path / "results"))
     assert not plan.refused
     assert "virtual machines can run here" in dry_run_lines(plan)[-1]
+
+
+def test_what_a_guest_would_lack_is_told_before_it_boots(
+    experiment_file: Write, guests_can_be_made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files are this machine's: programs of the kernel's server, values of ours, a database."""
+    target = '[targets.one]\nkind = "folder"\npath'
+    for given, words in (
+        ('server = "knfsd"', "rpc.nfsd"),
+        ('client = "kernel"', "mount.nfs"),
+        ('nvram = "1M"\nstore = "memory"', "needs a disk"),
+        ("ac = false\nsync = false", "noac"),
+    ):
+        monkeypatch.setattr(shutil, "which", lambda _name, **_named: None)
+        nfs = f'[targets.one]\nkind = "nfs"\n{given}\ndirectory'
+        found = preflight(with_kernels(experiment_file, (target, nfs)).points)
+        assert {o.part for o, _ in found.obstacles()} == {"target one"}, given
+        assert all(words in o.reason for o, _ in found.obstacles()), found.obstacles()
 
 
 def test_the_plan_counts_the_boot(experiment_file: Write) -> None:

@@ -176,6 +176,19 @@ def test_excluding_everything_is_told(experiment_file: Write) -> None:
     assert any("no point is left" in key for key in problems_of(path))
 
 
+@pytest.mark.parametrize(
+    ("slip", "what"),
+    [
+        ('data = "on"', '[workload] data = "on" is no target of this file'),
+        ("clients = 0", "[workload] clients = 0 is too small"),
+    ],
+)
+def test_what_an_axis_replaces_is_checked_too(experiment_file: Write, slip: str, what: str) -> None:
+    """Nobody sees a slip that no point has: another parameter may have been meant."""
+    path = experiment_file(('data = "one"', f'{slip}\nsize = "1M"'))
+    assert set(problems_of(path)) == {f"{line_of(path, slip)}: {what}"}
+
+
 def test_a_rule_that_has_nothing_left_to_exclude_is_a_warning(experiment_file: Write) -> None:
     path = experiment_file()
     path.write_text(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from nfslab._core import Server
-from nfslab.errors import NfslabError, RunFailed, UsageError
+from nfslab.errors import RunFailed
 from nfslab.machine.resources import Resources
 from nfslab.targets.nfs import NfsTarget
 from pydantic import ValidationError
@@ -16,25 +16,46 @@ from tests.hosts.here import HERE
 from tests.targets.nfs_share import MakeNfs
 
 
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"ac": False, "sync": False}, "contradicts 'noac'"),
+        ({"client": "none", "ac": False, "sync": False}, "contradicts 'noac'"),
+        ({"proto": "udp", "nconnect": 2}, "UDP has one socket"),
+        ({"store": "memory", "nvram": "1M"}, "nvram_bytes needs a disk"),
+        ({"service_time": ["1ms", "2ms"]}, "given twice"),
+    ],
+)
+def test_what_would_end_a_run_at_its_start_is_told_before(
+    nfs_target: MakeNfs, parameters: dict[str, object], words: str
+) -> None:
+    answer = nfs_target(**parameters).check()
+    assert (answer.ok, words in answer.reason) == (False, True), answer
+
+
+def test_a_seed_plants_nothing_and_harms_nothing(nfs_target: MakeNfs) -> None:
+    for parameters in ({"store": "memory", "seed": 7}, {"seed": 7, "nvram": "0", "loss": 0.0}):
+        answer = nfs_target(client="none", **parameters).check()
+        assert answer.ok, answer
+
+
 @pytest.mark.system
 @pytest.mark.parametrize(
-    ("parameters", "error", "words"),
+    ("parameters", "words"),
     [
-        ({"mount_options": ["rszie=4k"]}, UsageError, "rsize"),
-        ({"server": "127.0.0.1:/export", "mount_options": ["port=1", "mountport=1"]},
-         RunFailed, "refused"),
+        ({"mount_options": ["rszie=4k"]}, "rsize"),
+        ({"server": "127.0.0.1:/export", "mount_options": ["port=1", "mountport=1"]}, "refused"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_a_sentence_and_leaves_nothing(
     nfs_target: MakeNfs,
     resources: Resources,
     scratch: Path,
     parameters: dict[str, object],
-    error: type[NfslabError],
     words: str,
 ) -> None:
     target = nfs_target(**parameters)
-    with pytest.raises(error) as told:
+    with pytest.raises(RunFailed) as told:
         target.up(resources, HERE)
     assert words in f"{told.value} {told.value.why} {told.value.fix}"
     assert list(scratch.iterdir()) == []

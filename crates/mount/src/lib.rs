@@ -108,6 +108,16 @@ impl std::fmt::Debug for Mount {
     }
 }
 
+/// Whether a mount would take these options.
+///
+/// # Errors
+/// [`MountError::Option`] for the first that it would not.
+pub fn check_options(options: &str) -> Result<(), MountError> {
+    let (_, rest) = GeneralOptions::split(options);
+    MountOptions::parse(&rest)?;
+    Ok(())
+}
+
 impl Mount {
     /// Mounts `source` on `directory` with options of nfs(5) and mount(8), and serves it until it
     /// is unmounted.

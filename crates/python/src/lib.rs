@@ -47,7 +47,7 @@ mod _core {
     #[pymodule_export]
     use super::load::Load;
     #[pymodule_export]
-    use super::mount::{Mount, unmount};
+    use super::mount::{Mount, check_mount_options, unmount};
     #[pymodule_export]
     use super::parts::{Following, capture_order, join_parts, part_findings, read_part};
     #[pymodule_export]
@@ -59,7 +59,7 @@ mod _core {
     #[pymodule_export]
     use super::sealed_runs::{CatalogueLines, doubtful_runs};
     #[pymodule_export]
-    use super::serve::Server;
+    use super::serve::{Server, check_service_model};
     #[pymodule_export]
     use super::syscall_text::{ShimRecords, StraceReader, classify_paths, shim_path};
     #[pymodule_export]

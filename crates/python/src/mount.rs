@@ -183,6 +183,12 @@ fn gone(py: Python<'_>) -> PyErr {
     )
 }
 
+/// Refuses options that a mount would refuse.
+#[pyfunction]
+pub fn check_mount_options(py: Python<'_>, options: &str) -> PyResult<()> {
+    mount::check_options(options).map_err(|error| to_python(py, &error))
+}
+
 fn to_python(py: Python<'_>, error: &MountError) -> PyErr {
     let of_system = match error {
         MountError::System { source, .. } => Some(source.kind()),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use server::model::ModelDescription;
 use server::net::{Counts, RunningServer, ServerError};
 use server::protocol::{Outcome, Service};
 use server::record::{CallRecord, Recorder};
@@ -269,6 +270,15 @@ fn record_columns(py: Python<'_>, records: &[CallRecord]) -> PyResult<Columns> {
         .text("outcome", records.iter().map(outcome))
         .u32_or_null("status", records.iter().map(status))
         .finish(py)
+}
+
+/// Refuses a service model that a server would refuse.
+#[pyfunction]
+pub fn check_service_model(py: Python<'_>, model_json: &str) -> PyResult<()> {
+    let wrong = |why: String| to_python(py, Problem::Options(format!("service model: {why}")));
+    let model: ModelDescription =
+        serde_json::from_str(model_json).map_err(|error| wrong(error.to_string()))?;
+    model.check().map_err(|error| wrong(error.to_string()))
 }
 
 fn to_python(py: Python<'_>, problem: Problem) -> PyErr {

@@ -10,6 +10,7 @@ the first point that shows it.
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +33,13 @@ from nfslab.quantities import parse_duration_s, parse_size_bytes
 from nfslab.results.records import AxisRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pydantic import BaseModel
 
     from nfslab.cluster.settings import ClusterSection
     from nfslab.experiment.matrix import Levels
+    from nfslab.experiment.parameters import ParameterPath
     from nfslab.experiment.problems import Problems
     from nfslab.experiment.source import Source, Step, Tree
 
@@ -95,6 +97,34 @@ class PointReader:
         )
         sound = self._roles_are_targets(setup, levels) and self._hosts_are_there(setup)
         return setup if sound and self._server_is_there(setup) else None
+
+    def check_replaced(self, levels: Levels, setup: Setup) -> None:
+        """Reports a value of the file that is wrong although an axis replaces it at every point."""
+        sections: dict[str, type[BaseModel]]
+        sections = {"limits": Limits, "client": Client, "server": Server, "machine": Machine}
+        of_plugins = {"targets": self.catalogue.targets, "collectors": self.catalogue.collectors}
+        for path in (path for axis in self.axes for path in axis.parameters):
+            written = get(self.source.tree, path)
+            section = path[:2] if path[0] in of_plugins else path[:1]
+            model = of_plugins.get(path[0], {}).get(path[1]) or sections.get(path[0])
+            if path[0] == "workload":
+                model = self.catalogue.workload
+            if written is None or model is None:
+                continue
+            tree = self._tree(levels)
+            put(tree, path, written)
+            data = {k: v for k, v in get(tree, section).items() if k != "kind"}
+            tell = partial(self._tell_replaced, section, path)
+            sound = validate(model, data, tell) is not None
+            if sound and path[0] == "workload" and path[1] in setup.workload.roles():
+                self._is_target(path[1], written, tell)
+
+    def _tell_replaced(
+        self, section: ParameterPath, path: ParameterPath, at: tuple[Any, ...], what: str, fix: str
+    ) -> None:
+        """What is wrong elsewhere follows from putting it in."""
+        if (*section, *at)[: len(path)] == path:
+            self.problems.add((*section, *at), f"[{'.'.join(section)}] {what}", fix)
 
     def settings(self, levels: Levels, setup: Setup) -> dict[str, Any]:
         """Parameter -> value as understood, for every parameter that an axis sets."""
@@ -249,15 +279,20 @@ class PointReader:
 
     def _roles_are_targets(self, setup: Setup, levels: Levels) -> bool:
         """Is every role played by a target of this file?"""
-        good = True
-        for role, name in setup.workload.roles().items():
-            if name not in setup.targets:
-                fix = meant(str(name), setup.targets)
-                fix += f"targets: {', '.join(setup.targets) or 'none'}"
-                what = f"{role} = {shown(name)} is no target of this file"
-                self._tell(("workload",), (role,), what, fix, levels)
-                good = False
-        return good
+
+        def tell(at: tuple[Any, ...], what: str, fix: str) -> None:
+            self._tell(("workload",), at, what, fix, levels)
+
+        good = [self._is_target(*one, tell) for one in setup.workload.roles().items()]
+        return all(good)
+
+    def _is_target(self, role: str, name: Any, tell: Callable[..., None]) -> bool:
+        """Is it one of this file? Else that is told."""
+        targets = self.catalogue.targets
+        if name not in targets:
+            fix = f"{meant(str(name), targets)}targets: {', '.join(targets) or 'none'}"
+            tell((role,), f"{role} = {shown(name)} is no target of this file", fix)
+        return name in targets
 
 
 def axis_records(axes: list[Axis], points: list[Point]) -> list[AxisRecord]:

@@ -166,10 +166,22 @@ def _of_guest(point: Point, asked: dict[tuple[str, Any], list[Obstacle]]) -> lis
         kernels.require(machine.kernel or "", machine.modules)
         return Availability(True)
 
-    if (part, machine) not in asked:
-        answer = _answer(question)
-        asked[part, machine] = [] if answer.ok else [Obstacle(part, answer.reason, answer.fix)]
-    return asked[part, machine]
+    workload = point.setup.workload
+    found: list[Obstacle] = []
+    for about, key, ask in (
+        (part, machine, question),
+        # It has the files of this machine: what is not installed here is not there.
+        (f"workload {workload.kind}", workload.parameters.model_dump_json(), workload.make().check),
+        *(
+            (f"target {name}", target.parameters.model_dump_json(), target.make().sound)
+            for name, target in point.setup.used_targets().items()
+        ),
+    ):
+        if (about, key) not in asked:
+            answer = _answer(ask)
+            asked[about, key] = [] if answer.ok else [Obstacle(about, answer.reason, answer.fix)]
+        found += asked[about, key]
+    return found
 
 
 def _of_point(

@@ -87,6 +87,8 @@ def validate_source(source: Source) -> Experiment:
     reader = PointReader(source, catalogue, kinds, axes, problems)
     # With axes that are wrong the base is still worth a look: more is told at once.
     setups = [reader.read(point) for point in levels or [tuple(0 for _ in axes)]]
+    if levels and setups[0] is not None:
+        reader.check_replaced(levels[0], setups[0])
     reference = _section(source, "reference", Reference, problems, optional=True)
     if reference is not None:
         check_reference(reference, axes, catalogue, problems)

@@ -92,6 +92,25 @@ class Mounting(ABC):
         """Can such a mount be made on this machine by this user?"""
         return Availability(True)
 
+    def sound(self) -> Availability:
+        """Could it be under any kernel: are its programs there, do its parameters make sense?"""
+        return Availability(True)
+
+    def check(self) -> Availability:
+        """Can *this* one be made, with its options? Called before the first run."""
+        answer = self.sound()
+        return self.available() if answer.ok else answer
+
+    def check_options(self) -> Availability:
+        """Does our client take the options?"""
+        from nfslab._core import CoreError, check_mount_options
+
+        try:
+            check_mount_options(",".join(self.parameters.options()))
+        except CoreError as error:
+            return Availability(False, error.what, error.fix)
+        return Availability(True)
+
     @abstractmethod
     def up(
         self,

@@ -64,6 +64,10 @@ class FuseMount(Mounting):
             )
         return Availability(True)
 
+    def sound(self) -> Availability:
+        """The client is ours, and says which options it takes."""
+        return self.check_options()
+
     def up(
         self,
         source: str,

@@ -150,6 +150,14 @@ class KernelMount(Mounting):
                 False, f"this kernel ({os.uname().release}) has no NFS client",
                 'use client = "user", or a stock kernel: nfslab vm run -- nfslab run ...',
             )  # fmt: skip
+        return cls._programs()
+
+    def sound(self) -> Availability:
+        """mount.nfs."""
+        return self._programs()
+
+    @classmethod
+    def _programs(cls) -> Availability:
         if shutil.which(PROGRAM) is None:
             return Availability(
                 False, f"the program {PROGRAM} is missing",

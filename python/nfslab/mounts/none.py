@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from nfslab.context import Services
     from nfslab.hosts.base import Host
+    from nfslab.machine.availability import Availability
     from nfslab.machine.resources import Resources
 
 
@@ -38,6 +39,10 @@ class NoMount(Mounting):
     def __init__(self, parameters: MountParameters, target: str) -> None:
         super().__init__(parameters, target)
         self.export: NfsExport | None = None
+
+    def sound(self) -> Availability:
+        """The client is ours, and says which options it takes."""
+        return self.check_options()
 
     def up(
         self,

@@ -67,6 +67,15 @@ class Server(ABC):
         """Can there be such a server here?"""
         return Availability(True)
 
+    def sound(self) -> Availability:
+        """Could it be under any kernel: are its programs there, do its parameters make sense?"""
+        return Availability(True)
+
+    def check(self) -> Availability:
+        """Can there be *this* one, with its parameters? Called before the first run."""
+        answer = self.sound()
+        return self.available() if answer.ok else answer
+
     @abstractmethod
     def start(self, folder: Path, resources: Resources, *, host: Host, link: Link) -> None:
         """Serve on `host` for whoever is at the other end of `link`; its files go to `folder`.

@@ -6,15 +6,18 @@ is volatile, and so are what a modelled NVRAM confirmed and names that are not s
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, create_model, model_validator
 
+from nfslab.errors import UsageError
+from nfslab.machine.availability import Availability
 from nfslab.machine.mounts import block_devices_of, mount_of
 from nfslab.results.records import DurabilityRecord
 from nfslab.servers import embedded_process
 from nfslab.servers.base import Server, ServerParameters
-from nfslab.servers.embedded_options import IN_EXPERIMENT, Option
+from nfslab.servers.embedded_options import IN_EXPERIMENT, OPTIONS, Option, model
 from nfslab.storage.durability import durability_of, weakest
 from nfslab.storage.space import free_bytes_of
 
@@ -98,6 +101,27 @@ class EmbeddedNfsServer(Server):
     def __init__(self, parameters: ServerParameters, named: str) -> None:
         super().__init__(parameters, named)
         self.running: EmbeddedServer | None = None
+
+    def sound(self) -> Availability:
+        """Does the service model make sense?"""
+        from nfslab._core import CoreError, check_service_model
+
+        read: dict[str, Any] = {
+            one.parameter: [] if one.most_times > 1 else None for one in OPTIONS
+        }
+        for option in IN_EXPERIMENT:
+            for text in option.arguments(self.parameters.given(option.parameter))[1::2]:
+                value = option.read(text)
+                old = read[option.parameter]
+                read[option.parameter] = [*old, value] if option.most_times > 1 else value
+        try:
+            if planted := model(read):
+                check_service_model(json.dumps(planted))
+        except UsageError as error:
+            return Availability(False, error.in_a_line(), error.fix)
+        except CoreError as error:
+            return Availability(False, error.why, error.fix)
+        return Availability(True)
 
     def arguments(self, export: Path) -> list[str]:
         """Arguments of `nfslab serve`."""

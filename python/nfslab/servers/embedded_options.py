@@ -226,9 +226,7 @@ def model(options: Mapping[str, Any]) -> dict[str, Any] | None:
     for option in OPTIONS:
         if option.core and options[option.parameter] not in (None, [], ()):
             found[option.core] = options[option.parameter]
-    if set(found) == {"seed"}:
-        raise UsageError("--seed plants nothing by itself", fix="give a cause, too")
-    return found or None
+    return found if set(found) - {"seed"} else None  # a seed plants nothing by itself
 
 
 def words(planted: Mapping[str, Any]) -> list[str]:

@@ -62,6 +62,14 @@ class GaneshaServer(Server):
             return Availability(
                 False, "NFS-Ganesha needs root", "run as root, or use the embedded one"
             )
+        return cls._programs()
+
+    def sound(self) -> Availability:
+        """Its programs and its FSAL."""
+        return self._programs()
+
+    @classmethod
+    def _programs(cls) -> Availability:
         absent = missing(("ganesha.nfsd", "mount"))
         if absent or plugins() is None:
             what = ", ".join(absent) or "its FSAL VFS"

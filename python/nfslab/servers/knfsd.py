@@ -137,6 +137,14 @@ class KernelServer(Server):
                 False, f"this kernel ({os.uname().release}) has no NFS server",
                 "use another server, or a stock kernel: nfslab vm run -- nfslab run ...",
             )  # fmt: skip
+        return cls._programs()
+
+    def sound(self) -> Availability:
+        """Its programs."""
+        return self._programs()
+
+    @classmethod
+    def _programs(cls) -> Availability:
         if absent := missing(PROGRAMS):
             return Availability(
                 False, f"the kernel's NFS server needs {', '.join(absent)}",

@@ -93,6 +93,10 @@ class Target(ABC):
         """Can *this* target be made, with its parameters? Called before the first run."""
         return self.available()
 
+    def sound(self) -> Availability:
+        """Could it be under any kernel: are its programs there, do its parameters make sense?"""
+        return Availability(True)
+
     def needs(self) -> tuple[str, ...]:
         """What not every machine has, for `nfslab list --shipped`."""
         return ()

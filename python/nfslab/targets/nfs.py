@@ -194,11 +194,16 @@ class NfsTarget(Target):
         return mount_class("user").available()
 
     def check(self) -> Availability:
-        """The server, the mount, and room for folders; options are read when it is mounted."""
+        """The server, the mount, their options, and room for folders."""
         for part in self._parts():
-            if not (usable := part.available()).ok:
+            if not (usable := part.check()).ok:
                 return usable
         return usable_folder(self._directory)
+
+    def sound(self) -> Availability:
+        """Programs and parameters of its server and its mount."""
+        answers = [part.sound() for part in self._parts()]
+        return next((one for one in answers if not one.ok), Availability(True))
 
     def needs(self) -> tuple[str, ...]:
         """What its server and its mount need."""

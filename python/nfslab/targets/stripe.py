@@ -147,6 +147,14 @@ class StripeTarget(Target):
         if all(reason for reason, _ in obstacles):
             reasons = "; ".join(reason for reason, _ in obstacles)
             return Availability(False, reasons, obstacles[-1][1])
+        return cls._programs()
+
+    def sound(self) -> Availability:
+        """Programs for loop devices and mounts."""
+        return self._programs()
+
+    @classmethod
+    def _programs(cls) -> Availability:
         missing = [name for name in ("losetup", "mount", "umount") if shutil.which(name) is None]
         if missing:
             reason = f"not installed: {', '.join(missing)}"
