@@ -9,10 +9,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from nfslab.machine.turn import Turn
+from nfslab.experiment.session import _await_turn
+from nfslab.experiment.stop import Stop
+from nfslab.machine.turn import Holder, Turn
 
 from tests.experiment.session_support import only_folder
 
@@ -28,10 +31,13 @@ MARK = "another_experiment:warning"
 @pytest.fixture
 def turn(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turn]:
     """The first experiment: this process."""
-    monkeypatch.setenv("NFSLAB_TURN", f"nfslab-test-{uuid.uuid4()}")
+    name = f"nfslab-test-{uuid.uuid4()}"
+    monkeypatch.setenv("NFSLAB_TURN", name)
     with Turn() as ours:
         assert ours.take()
         yield ours
+    for left in [] if ours._folder is None else ours._folder.glob(f"{name}*"):
+        left.unlink()
 
 
 @contextmanager
@@ -84,3 +90,29 @@ def test_going_on_beside_marks_both(turn: Turn, experiment_file: Write) -> None:
     assert found
     assert all(MARK in of_run for of_run in found)
     assert turn.beside(), "the first learns of it"
+
+
+def test_another_users_run_is_waited_for_so_long_at_most(simulated_clock: object) -> None:
+    del simulated_clock
+    said: list[str] = []
+
+    class Theirs(Turn):
+        guest = False
+
+        def take(self) -> bool:
+            return False
+
+        def holder(self) -> Holder:
+            return Holder(4711, os.geteuid() + 1, "sleep infinity")
+
+        def go_beside(self) -> None:
+            self.guest = True
+
+    turn = Theirs()
+    with Stop(said.append) as stop:
+        _await_turn(turn, stop, cast("Any", SimpleNamespace(message=said.append)), anyway=False)
+    assert turn.guest
+    assert "4711" in said[0]
+    assert "waiting" in said[0]
+    assert "within 10 minutes" in said[1]
+    assert "marked" in said[1]

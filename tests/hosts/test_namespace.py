@@ -18,6 +18,7 @@ from nfslab.hosts import namespace
 from nfslab.hosts.namespace import NamespaceHost, networks_in_use
 from nfslab.machine.resources import Resources, recover
 
+from tests.machine import needs
 from tests.waiting import until
 
 usable = NamespaceHost.available()
@@ -79,6 +80,7 @@ with addresses_lock():
 """
 
 
+@needs.root
 @pytest.mark.system
 def test_runs_choose_one_after_the_other_whatever_their_state_folders(tmp_path: Path) -> None:
     """Else two that look at the same time take the same network."""
@@ -90,6 +92,8 @@ def test_runs_choose_one_after_the_other_whatever_their_state_folders(tmp_path: 
         # "4: -> FLOCK  ADVISORY  WRITE 1234 ..." (proc(5)): it waits for its turn.
         waits = re.compile(rf"-> FLOCK .* {other.pid} ")
         until(lambda: waits.search(Path("/proc/locks").read_text()))
+        of = namespace.ADDRESSES_LOCK.stat()
+        assert (of.st_uid, of.st_mode & 0o077) == (0, 0), "nobody else can lock it"
     said, _ = other.communicate(timeout=LIMIT_S)
     assert (said, other.returncode) == ("its turn\n", 0)
 

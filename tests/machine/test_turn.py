@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from nfslab.machine.turn import Turn
 
+from tests.machine import needs
+
 HOLDER = """
 import sys
 from nfslab.machine.turn import Turn
@@ -27,8 +29,13 @@ with Turn() as turn:
 
 
 @pytest.fixture(autouse=True)
-def own_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NFSLAB_TURN", f"nfslab-test-{uuid.uuid4()}")
+def own_turn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    name = f"nfslab-test-{uuid.uuid4()}"
+    monkeypatch.setenv("NFSLAB_TURN", name)
+    yield
+    folder = Turn()._folder
+    for left in [] if folder is None else folder.glob(f"{name}*"):
+        left.unlink()
 
 
 @contextmanager
@@ -81,8 +88,12 @@ def test_the_holder_knows_who_ran_beside_and_that_askers_did_not() -> None:
             assert turn.beside()
             guest.kill()
             guest.wait()
-            assert turn.beside(), "until just now"
             assert not turn.beside()
+        with another("beside") as guest:
+            guest.kill()
+            guest.wait()
+        assert turn.beside(), "it came and went since the last look"
+        assert not turn.beside()
 
 
 @pytest.mark.system
@@ -95,6 +106,57 @@ def test_a_guest_takes_it_over_when_the_holder_has_gone() -> None:
         assert not turn.beside()
         with Turn() as third:
             assert not third.take()
+
+
+OTHERS = """
+import fcntl, os, sys
+os.setuid(65534)
+own, mine = sys.argv[1:]
+try:
+    os.open(own, os.O_RDONLY)
+except PermissionError:
+    print("refused", flush=True)
+taken = os.open(mine, os.O_RDWR | os.O_CREAT, 0o666)
+fcntl.flock(taken, fcntl.LOCK_EX)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs.root
+@pytest.mark.system
+def test_another_user_is_seen_and_takes_nobodys_turn() -> None:
+    with Turn() as turn, Turn() as second:
+        assert turn.take()
+        own = turn._own()
+        argv = [sys.executable, "-S", "-c", OTHERS, own, f"{own}9"]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, text=True) as process:
+            assert process.stdout is not None
+            told = [process.stdout.readline(), process.stdout.readline()]
+            assert told == ["refused\n", "ready\n"], "nobody else can open what locks us"
+            assert turn.beside()
+            turn.__exit__(None, None, None)
+            holder = second.holder()
+            assert holder is not None
+            assert (holder.pid, holder.uid, holder.is_ours) == (process.pid, 65534, False)
+            assert not second.take()
+            process.kill()
+        assert second.take()
+        Path(f"{own}9").unlink()
+
+
+@needs.root
+@pytest.mark.system
+def test_a_name_that_somebody_took_first_keeps_nobody_waiting() -> None:
+    with Turn() as turn, Turn() as second:
+        own = Path(turn._own())
+        own.write_text("mine")
+        os.chown(own, 65534, 65534)
+        own.chmod(0o666)
+        assert turn.take()
+        assert not second.take()
+        own.unlink()
 
 
 def test_nobody_is_asked_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:

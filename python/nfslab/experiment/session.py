@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from nfslab.results.store import ExperimentFolder
 
 TURN_POLL_S = 0.5
+OTHERS_TURN_S = 600.0
+"""How long another user's experiment is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +140,28 @@ def run_experiment(options: Options, view: View) -> Session:
 
 
 def _await_turn(turn: Turn, stop: Stop, view: View, *, anyway: bool) -> None:
-    """Wait until no other experiment runs here; Interrupted when asked to stop meanwhile."""
+    """Wait until no other experiment runs here; Interrupted when asked to stop meanwhile.
+
+    Another user's is waited for so long at most: who never ends does not hold us up.
+    """
     if turn.take():
         return
     holder = turn.holder()
-    other = f"another experiment runs on this machine ({holder})"
+    other = f"another experiment runs on this machine ({holder or 'whose, is not known'})"
     if anyway:
         turn.go_beside()
         view.message(f"{other}; going on beside it: runs are marked")
         return
     view.message(f"{other}; waiting until it has ended (--anyway goes on beside it, marked)")
+    others_s = 0.0
     while not turn.take():
+        if (holder := turn.holder()) is not None and not holder.is_ours:
+            others_s += TURN_POLL_S
+            if others_s > OTHERS_TURN_S:
+                turn.go_beside()
+                minutes = f"{OTHERS_TURN_S / 60:g} minutes"
+                view.message(f"{holder} has not ended within {minutes}: going on beside it, marked")
+                return
         clock.sleep(min(TURN_POLL_S, stop.remaining_s()))
     view.message("the other experiment has ended")
 

@@ -47,6 +47,8 @@ RANGES: Final = ("10.213.0.0/20", "172.28.208.0/20", "192.168.208.0/20")
 PREFIX_BITS: Final = 30
 LINK_NAME_CHARACTERS: Final = 15
 """IFNAMSIZ without its end."""
+ADDRESSES_LOCK: Final = Path("/run/nfslab-addresses.lock")
+"""Where root alone makes files: what others can open they can lock."""
 INSIDE: Final = "eth0"
 COMMAND_LIMIT_S: Final = 20.0
 CONNECT_LIMIT_S: Final = 5.0
@@ -198,11 +200,14 @@ def _set_network(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def addresses_lock() -> Iterator[None]:
-    """One run at a time chooses addresses: the lock is on this network itself, which runs have in
-    common whatever their state folders are."""
-    with open("/proc/thread-self/ns/net", "rb") as network:
-        fcntl.flock(network, fcntl.LOCK_EX)
+    """One run at a time chooses addresses, whatever their state folders are; root's alone."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(ADDRESSES_LOCK, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def free_network(prefix_bits: int) -> ipaddress.IPv4Network:

@@ -1,10 +1,16 @@
 """One experiment at a time on a machine: whose turn it is.
 
-The turn is the name of an abstract socket (unix(7)): one process has it, it is gone with that
-process whatever ends it, all users see the same one, and no file is left. It belongs to the network
-namespace, so an experiment in another container is not seen; nor is one on another machine.
+    /run/lock/nfslab-experiment-UID         the turn of that user: who has it locked measures
+    /run/lock/nfslab-experiment-UID-XXXXX   who goes on beside another one (`--anyway`)
 
-Who goes on beside (`--anyway`) stays connected and says so, for the one whose turn it is to know.
+A file is its user's alone (0600), so nobody else can lock it; who has one locked says the kernel
+(/proc/locks), and is believed if the process and the file are the same user's. A lock is gone with
+its process, whatever ends it. Files stay, until the machine's next start. Their time is that of
+their last lock: so a run that came and went between two looks is noticed, too.
+
+Runs of the same user and root's are waited for. Another user's is seen and said; how long it is
+waited for is the caller's business. Experiments in another container are not seen, nor those on
+another machine.
 
 `NFSLAB_TURN` is another name for the turn; empty: nobody is asked.
 """
@@ -12,142 +18,219 @@ Who goes on beside (`--anyway`) stays connected and says so, for the one whose t
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import itertools
 import os
 import pwd
-import select
-import socket
-import struct
+import stat
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 NAME: Final = "nfslab-experiment"
-PEER: Final = struct.Struct("3i")
-"""ucred of SO_PEERCRED (unix(7)): of who listens."""
-BACKLOG: Final = 128
-BESIDE: Final = b"b"
-"""What a guest says; others ask who it is and leave."""
-ADDRESS_CHARACTERS: Final = 100
-"""unix(7) has room for 108 bytes."""
+FOLDERS: Final = (Path("/run/lock"), Path("/dev/shm"), Path("/tmp"))
+"""The first that is root's, and where all may make files and remove their own alone."""
+LOCKS: Final = Path("/proc/locks")
+ENTRIES_MOST: Final = 10_000
+"""Entries of the folder that are looked at."""
 COMMAND_CHARACTERS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Whose turn it is."""
+    """Who measures."""
 
     pid: int
-    """0: of another process namespace."""
-    user: str
+    uid: int
     command: str
     """Empty where the system hides it."""
 
+    @property
+    def is_ours(self) -> bool:
+        """Of the same user, or root's: nobody who would hold us up on purpose."""
+        return self.uid in (0, os.geteuid())
+
     def __str__(self) -> str:
-        called = f": {self.command}" if self.command else ""
-        return f"process {self.pid or 'unknown'} of {self.user}{called}"
+        user = str(self.uid)
+        with contextlib.suppress(KeyError):
+            user = pwd.getpwuid(self.uid).pw_name
+        return f"process {self.pid} of {user}" + (f": {self.command}" if self.command else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of somebody's runs."""
+
+    path: str
+    uid: int
+    inode: int
+    locked_ns: int
+    pid: int
+    """Of who has it locked now; 0: nobody."""
 
 
 class Turn:
     """This process and the turn. A context manager: what was taken is given back."""
 
     def __init__(self) -> None:
-        name = os.environ.get("NFSLAB_TURN", NAME)
-        self._address = f"\0{name}"[:ADDRESS_CHARACTERS] if name else ""
-        self._held: socket.socket | None = None
-        self._guest_of: socket.socket | None = None
-        self._guests: list[socket.socket] = []
+        self._name = os.environ.get("NFSLAB_TURN", NAME).replace("/", "-")
+        self._folder = next(filter(_usable, FOLDERS), None) if self._name else None
+        self._turn: int | None = None
+        self._beside: int | None = None
+        self._seen: dict[int, int] = {}
+        """Inode -> when it was locked, as of the last look."""
 
     def __enter__(self) -> Turn:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        for one in (self._held, self._guest_of, *self._guests):
+        for one in (self._turn, self._beside):
             if one is not None:
-                one.close()
-        self._held = self._guest_of = None
-        self._guests.clear()
+                os.close(one)
+        self._turn = self._beside = None
 
     def take(self) -> bool:
         """It is ours, from now on or already (or nobody is asked)."""
-        if self._held is not None or not self._address:
+        if self._turn is not None or self._folder is None:
             return True
-        mine = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            mine.bind(self._address)
-        except OSError:
-            mine.close()
+        if self._others():
             return False
-        mine.listen(BACKLOG)
-        mine.setblocking(False)
-        self._held = mine
-        return True
+        mine = _opened(self._own())
+        # Where somebody else took the name first, two runs of this user that begin at the same
+        # instant do not exclude each other: both are marked.
+        mine = self._spare() if mine is None else _locked(mine)
+        if mine is None:
+            return False
+        self._turn = mine
+        # Of two that came at the same moment, who locked first.
+        since_ns = os.fstat(mine).st_mtime_ns
+        if any(one.locked_ns <= since_ns for one in self._others()):
+            os.close(mine)
+            self._turn = None
+        else:
+            self._look()
+        return self._turn is not None
 
     def holder(self) -> Holder | None:
-        """Who has it; None if nobody does any more."""
-        with contextlib.suppress(OSError), self._connected() as other:
-            return _holder(other)
-        return None
+        """Who measures, one of ours first; None if nobody does any more, or it is not known."""
+        held = [Holder(one.pid, one.uid, _command(one.pid)) for one in self._others()]
+        return min(held, key=lambda one: not one.is_ours, default=None)
 
     def go_beside(self) -> None:
         """Say that this process measures, too."""
+        if self._folder is None or self._beside is not None:
+            return
+        self._look()
+        self._beside = self._spare()
+
+    def _spare(self) -> int | None:
+        """A file of ours beside the turn's, locked: one of an earlier run, or a new one."""
+        for one in self._files():
+            if one.uid == os.geteuid() and one.path != self._own() and not one.pid:
+                spare = _opened(one.path)
+                if spare is not None and (locked := _locked(spare)) is not None:
+                    return locked
         with contextlib.suppress(OSError):
-            other = self._connected()
-            other.sendall(BESIDE)
-            self._guest_of = other
+            return _locked(tempfile.mkstemp(prefix=f"{self._own()}-")[0])
+        return None
 
     def beside(self) -> bool:
-        """Did another experiment run beside this one at any instant since the last call?"""
-        if self._held is None:
-            return not self.take()
-        with contextlib.suppress(BlockingIOError):
-            while True:
-                guest, _ = self._held.accept()
-                guest.setblocking(False)
-                self._guests.append(guest)
-        told = [_looked_at(guest) for guest in self._guests]
-        kept = []
-        for guest, (_, stays) in zip(self._guests, told, strict=True):
-            if stays:
-                kept.append(guest)
-            else:
-                guest.close()
-        self._guests = kept
-        return any(is_beside for is_beside, _ in told)
+        """Does another experiment run beside this one, or did one begin since the last call?"""
+        if self._folder is None:
+            return False
+        if self._turn is None:
+            self.take()
+        before = self._seen
+        self._look()
+        begun = any(before.get(inode) != at_ns for inode, at_ns in self._seen.items())
+        return begun or bool(self._others())
 
-    def _connected(self) -> socket.socket:
-        other = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            other.setblocking(False)
-            other.connect(self._address)
-        except OSError:
-            other.close()
-            raise
-        return other
+    def _own(self) -> str:
+        return f"{self._folder}/{self._name}-{os.geteuid()}"
+
+    def _mine(self) -> set[int]:
+        return {os.fstat(one).st_ino for one in (self._turn, self._beside) if one is not None}
+
+    def _look(self) -> None:
+        mine = self._mine()
+        self._seen = {one.inode: one.locked_ns for one in self._files() if one.inode not in mine}
+
+    def _others(self) -> list[_File]:
+        """Those that are locked, but by us."""
+        mine = self._mine()
+        return [one for one in self._files() if one.pid and one.inode not in mine]
+
+    def _files(self) -> list[_File]:
+        locks = _locks()
+        found = {}
+        with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
+            for entry in itertools.islice(entries, ENTRIES_MOST):
+                if not entry.name.startswith(f"{self._name}-"):
+                    continue
+                with contextlib.suppress(OSError):
+                    of = entry.stat(follow_symlinks=False)
+                    if not stat.S_ISREG(of.st_mode):
+                        continue
+                    pids = locks.get((of.st_dev, of.st_ino), [])
+                    pid = next((pid for pid in pids if _is_of(pid, of.st_uid)), 0)
+                    found[of.st_ino] = _File(entry.path, of.st_uid, of.st_ino, of.st_mtime_ns, pid)
+        return sorted(found.values(), key=lambda one: one.path)
 
 
-def _looked_at(guest: socket.socket) -> tuple[bool, bool]:
-    """(it measures, or did until just now; it is still connected). Its word is left in place."""
+def _opened(path: str) -> int | None:
+    """Our file, made when missing; None: another's."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, flags, 0o600)
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            return descriptor
+        os.close(descriptor)
+    return None
+
+
+def _locked(descriptor: int) -> int | None:
+    """The same, locked from now on; None (and closed): another process has it locked."""
     try:
-        measures = guest.recv(1, socket.MSG_PEEK) == BESIDE
-    except BlockingIOError:
-        measures = False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.utime(descriptor)
     except OSError:
-        return False, False
-    poll = select.poll()
-    poll.register(guest, select.POLLRDHUP)
-    ended = any(events & (select.POLLRDHUP | select.POLLHUP) for _, events in poll.poll(0))
-    return measures, not ended
+        os.close(descriptor)
+        return None
+    return descriptor
 
 
-def _holder(other: socket.socket) -> Holder:
-    """By the kernel's word for who listens."""
-    asked = other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, PEER.size)
-    pid, uid, _ = PEER.unpack(asked)
-    user, command = str(uid), ""
-    with contextlib.suppress(KeyError):
-        user = pwd.getpwuid(uid).pw_name
-    if pid:
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-            command = " ".join(words).strip()[:COMMAND_CHARACTERS]
-    return Holder(pid, user, command)
+def _usable(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        of = folder.stat()
+        shared = stat.S_ISVTX | stat.S_IWOTH | stat.S_IXOTH
+        return of.st_uid == 0 and of.st_mode & shared == shared
+    return False
+
+
+def _locks() -> dict[tuple[int, int], list[int]]:
+    """(device, inode) -> who has it locked by flock(2)."""
+    found: dict[tuple[int, int], list[int]] = {}
+    with contextlib.suppress(OSError, ValueError):
+        for line in LOCKS.read_text(encoding="ascii").splitlines():
+            # proc_locks(5): 1: FLOCK ADVISORY WRITE 12098 fe:00:5350426 0 EOF; "->" waits.
+            words = line.split()
+            if words[1] == "FLOCK":
+                major, minor, inode = words[5].split(":")
+                device = os.makedev(int(major, 16), int(minor, 16))
+                found.setdefault((device, int(inode)), []).append(int(words[4]))
+    return found
+
+
+def _is_of(pid: int, uid: int) -> bool:
+    """Root's own processes may be anybody's for a moment (setuid); nobody else's are root's."""
+    with contextlib.suppress(OSError):
+        return os.stat(f"/proc/{pid}").st_uid in (0, uid)
+    return False
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+        return " ".join(words).strip()[:COMMAND_CHARACTERS]
+    return ""

@@ -5,15 +5,15 @@ nfslab was cloned into a folder that this user cannot enter (/root is 0700), the
 of the wheel are out of its reach. Opening the person's folders is out of the question;
 instead the installation is copied once to
 
-    /var/tmp/nfslab-postgres-<first 16 hex digits of the content's SHA-256>/
+    /var/cache/nfslab/postgres-<first 16 hex digits of the content's SHA-256>/
 
-root's own, writable by nobody else. The name is the hash of what is in it (path, kind,
-executable or not, content of every file), and before each use the hash is computed anew
-(some 40 MB: a few hundredths of a second, once a process) and owner and mode of every
-entry are checked: whatever somebody put there under that name is not executed.
+in a folder that root alone can write to: nobody can take the name first. The name is the hash
+of what is in it (path, kind, executable or not, content of every file), and before each use the
+hash is computed anew (some 40 MB: a few hundredths of a second, once a process) and owner and
+mode of every entry are checked: what is not root's is not executed.
 
 Bounds: FILES_MAX files, BYTES_MAX bytes, COPIES_MAX such folders; the folders are never
-removed by nfslab (another run may be using one): `rm -r /var/tmp/nfslab-postgres-*`
+removed by nfslab (another run may be using one): `rm -r /var/cache/nfslab/postgres-*`
 when none runs. The wheel's programs find their libraries relative to themselves, so the
 copy keeps the wheel's layout; its header files are left out.
 """
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from nfslab.databases.postgres.installation import Installation
 
-PARENT: Final = Path("/var/tmp")
-PREFIX: Final = "nfslab-postgres-"
+PARENT: Final = Path("/var/cache/nfslab")
+PREFIX: Final = "postgres-"
 FILES_MAX: Final = 20_000
 BYTES_MAX: Final = 512 << 20
 COPIES_MAX: Final = 8
@@ -67,6 +67,9 @@ def reachable_copy(installation: Installation, *, parent: Path = PARENT) -> Inst
 
 def _make(sources: dict[str, Path], target: Path) -> None:
     """Copy under a temporary name, then rename: another process sees all or nothing."""
+    if not target.parent.exists():
+        target.parent.mkdir()
+        target.parent.chmod(0o755)
     others = list(target.parent.glob(f"{PREFIX}*"))
     if len(others) >= COPIES_MAX:
         raise Unavailable(
@@ -130,7 +133,7 @@ def _ownership_problem(target: Path) -> str:
     """Which entry somebody else could have written; "" when there is none."""
     if target.is_symlink() or not target.is_dir():
         return f"{target} is no folder"
-    for path in [target, *_walk(target)]:
+    for path in [target.parent, target, *_walk(target)]:
         status = path.lstat()
         if status.st_uid not in (0, os.geteuid()):
             return f"{path} belongs to user {status.st_uid}"
