@@ -290,14 +290,20 @@ def test_hosts_sums_decide_a_step() -> None:
     def report(asked: int, conforming: int | None, *kinds: str) -> dict[str, Any]:
         return {
             "connections": {"asked": asked, "conforming": conforming, "connects": 9},
-            "requests": {"done": 10, "failed": 1, "drawn": 12},
+            "requests": {
+                "done": 10,
+                "failed": 1,
+                "unfinished": 2,
+                "verified_replies": 5,
+                "drawn": 19,
+            },
             "reasons": [{"kind": kind, "text": "..."} for kind in kinds],
         }
 
     one = together([report(4, 3), report(3, 3, "generator_cpu", "nothing_done")])
     assert together([one, together([report(2, 2, "generator_cpu")]), together([])]) == {
         "connections": {"asked": 9, "conforming": 8},
-        "requests": {"done": 30, "failed": 3},
+        "requests": {"done": 30, "failed": 3, "unfinished": 6, "verified_replies": 15},
         "reasons": [{"kind": "generator_cpu"}, {"kind": "nothing_done"}],
     }
 
