@@ -297,6 +297,7 @@ def test_hosts_sums_decide_a_step() -> None:
                 "verified_replies": 5,
                 "drawn": 19,
             },
+            "errors": {"wrong_bytes": 1, "reset": 2},
             "reasons": [{"kind": kind, "text": "..."} for kind in kinds],
         }
 
@@ -304,6 +305,7 @@ def test_hosts_sums_decide_a_step() -> None:
     assert together([one, together([report(2, 2, "generator_cpu")]), together([])]) == {
         "connections": {"asked": 9, "conforming": 8},
         "requests": {"done": 30, "failed": 3, "unfinished": 6, "verified_replies": 15},
+        "errors": {"wrong_bytes": 3},
         "reasons": [{"kind": "generator_cpu"}, {"kind": "nothing_done"}],
     }
 
