@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from nfslab.databases.mariadb import installation
 from nfslab.databases.mariadb.database import MariadbDatabase, MariadbOptions
@@ -96,3 +99,20 @@ def test_what_does_not_wait_is_not_durable(settings: dict[str, str], said: str) 
     assert said in reason
     good = {"innodb_flush_log_at_trx_commit": "1", "log_bin": "OFF", "sync_binlog": "0"}
     assert durability_reasons(good) == []
+
+
+def test_a_server_whose_work_failed_is_not_shut_down_in_peace(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it would purge and merge first, for minutes, is thrown away."""
+    stopped: list[dict[str, bool]] = []
+    server = SimpleNamespace(stop=lambda **how: stopped.append(how))
+    database: Any = MariadbDatabase(MariadbOptions(clients=1, database="bench"))
+    monkeypatch.setattr(database, "_start", lambda *place, **log: server)
+
+    def interrupted(server: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        database._at_rest(None, None, {}, None, "load.log", interrupted)
+    assert stopped == [{"hurry": True}]
