@@ -2,14 +2,15 @@
 
     python -m tests.planted_defects draw --seed 39 > defects.json
     python -m tests.planted_defects map MAP              (the lanes once, with coverage)
-    python -m tests.planted_defects run defects.json MAP --out found.json
+    python -m tests.planted_defects run defects.json MAP --into found_after
 
 cosmic-ray draws Python's defects and cargo-mutants draws Rust's, the same number a line in every
 room and two at least (`pip install cosmic-ray coverage`, `cargo install cargo-mutants`). `map`
 learns which test passes over which line, children included. `run` plants one defect after the
-other in *this* working tree, which must be a clone of its own, and stops at the first test that
-fails: in Python the tests that pass over the line, the quickest first; in Rust the tests of the
-crate, then the Python tests of `AFTER` with a core built anew.
+other in *this* working tree, which must be a clone of its own, stops at the first test that fails
+and writes into the list whether one did: in Python of those that pass over the line, the quickest
+first; in Rust of the crate's, then of Python's in `AFTER` with a core built anew. What does not
+compile is no defect: null.
 """
 
 from __future__ import annotations
@@ -285,14 +286,13 @@ def find_python(tests: list[str]) -> tuple[bool, str]:
 def find_rust(defect: dict[str, Any]) -> tuple[bool, str]:
     """Asks the crate's own tests, then Python's with a core that has the defect."""
     crate = defect["file"].split("/")[1]
-    package = f"nfslab-{crate.replace('_', '-')}"
-    if crate != "python":
-        found, what = outcome(["cargo", "test", "--quiet", "--locked", "-p", package], 900)
-        if found:
-            return found, what
-    built, what = outcome(["maturin", "develop", "--profile", "quick", "--locked", "--quiet"], 900)
-    if built:
-        return True, f"does not build: {what}"
+    asked = ["cargo", "test", "--quiet", "--locked", "-p", f"nfslab-{crate.replace('_', '-')}"]
+    subprocess.run([*asked, "--no-run"], cwd=ROOT, capture_output=True, check=True)
+    found, what = outcome(asked, 900)
+    if found:
+        return found, what
+    build = ["maturin", "develop", "--profile", "quick", "--locked", "--quiet"]
+    subprocess.run(build, cwd=ROOT, capture_output=True, check=True)
     lanes = "not long and not guest"
     tests = [one for one in AFTER[crate] if (ROOT / one).exists()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-m", lanes, *tests]
@@ -328,26 +328,23 @@ def look_for(defect: dict[str, Any], known: Map) -> tuple[bool, str]:
         tests.remove(failed)
 
 
-def run(defects: list[dict[str, Any]], known: Map, out: Path) -> None:
+def run(path: Path, known: Map, into: str, language: str | None) -> None:
     """Plants each defect alone; what is known already is kept, so that a stopped run goes on."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the defect is taken out again
     product = ["git", "status", "--porcelain", "--", "python", "crates"]
     if subprocess.run(product, cwd=ROOT, capture_output=True, check=True).stdout:
         sys.exit(f"{ROOT} has changes of its own in python or crates: use a clean clone")
-    done = {one["id"]: one for one in json.loads(out.read_text())} if out.exists() else {}
+    defects = json.loads(path.read_text())
     for defect in defects:
-        if defect["id"] in done:
+        if into in defect or language not in (None, defect["language"]):
             continue
-        began = time.monotonic()
         try:
-            found, what = look_for(defect, known)
+            defect[into], defect["by"] = look_for(defect, known)
         except (subprocess.CalledProcessError, FileNotFoundError) as error:
-            found, what = False, f"cannot be planted: {error}"
-        took = round(time.monotonic() - began, 1)
-        done[defect["id"]] = {**defect, "found": found, "what": what, "s": took}
-        out.write_text(json.dumps(list(done.values()), indent=1))
-        print(defect["id"], defect["file"], defect["line"], found, what, took, flush=True)
-    print(f"{sum(one['found'] for one in done.values())} of {len(done)} found")
+            defect[into], defect["by"] = None, f"cannot be planted: {error}"
+        path.write_text(json.dumps(defects, indent=1) + "\n")
+        print(defect["id"], defect["file"], defect["line"], defect[into], defect["by"], flush=True)
+    print(f"{sum(bool(one.get(into)) for one in defects)} of {len(defects)} {into}")
 
 
 def main() -> None:
@@ -359,7 +356,7 @@ def main() -> None:
     asked = commands.add_parser("run")
     asked.add_argument("defects", type=Path)
     asked.add_argument("folder", type=Path)
-    asked.add_argument("--out", type=Path, required=True)
+    asked.add_argument("--into", default="found_after")
     asked.add_argument("--language", choices=["python", "rust"])
     told = parser.parse_args()
     if told.command == "draw":
@@ -367,9 +364,7 @@ def main() -> None:
     elif told.command == "map":
         make_map(told.folder.resolve())
     else:
-        defects = json.loads(told.defects.read_text())
-        wanted = [one for one in defects if told.language in (None, one["language"])]
-        run(wanted, Map(told.folder), told.out)
+        run(told.defects, Map(told.folder), told.into, told.language)
 
 
 if __name__ == "__main__":
