@@ -532,6 +532,7 @@ class WebServer:
 
         listen: str               "IP:port", port 0: any free one
         allow: [str] = []         IPs that may connect, the others' connections are closed; none: anybody
+        users: [int] = []         of this machine, whose sockets may connect, likewise; none: anybody's
         root: str                 document root; files by path, GET and HEAD; neither `..` nor a
                                   symbolic link leads out of it (404); percent signs stand for themselves
         post_log: str | null = null       where POSTs are recorded, appended to; without it: 404
@@ -1918,6 +1919,9 @@ class Server:
         read_only: bool = false
         unsafe_async_names: bool = false              directory: names are not synced at their reply
         squash: "none" | "root" | "all" = "none"      whose ids are not believed, exports(5)
+        secure: "all" | "local" | "none" = "all"      whose sockets may connect: of this machine root's
+            and this user's, of others those with a reserved port ("local": any); "none": any
+        hidden: bool = false                          MOUNT does not tell the export's path
         listen: [str] = ["127.0.0.1:0"] addresses; port 0 is any free one
         udp: bool = false               UDP on the same port
         allow: [str] = []               addresses and networks; needed beyond loopback

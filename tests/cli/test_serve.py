@@ -73,7 +73,7 @@ def test_every_option_of_the_model_is_asked_of_the_core(
         "commit=2ms,metadata=8k --nvram 32M --bandwidth 1Gbit --delay 1ms --jitter 50us --loss 1% "
         "--duplicate-replies 0.02 --stall 10s:500ms --stall 1m:1s --seed 11"
     )
-    assert nfslab(capsys, "serve", *given.split()).code == 130
+    assert nfslab(capsys, "serve", *given.split()).code == 0
     (asked,) = planted
     assert asked["model"] == {
         "threads": 4, "service_ns": 200_000, "service_by_operation_ns": {"WRITE": 1_000_000},
@@ -90,7 +90,10 @@ def test_every_option_of_the_model_is_asked_of_the_core(
 
 
 def test_a_folder_and_who_may_use_it_are_asked_of_the_core(
-    planted: list[dict[str, Any]], tmp_path: Path, capsys: Capture
+    planted: list[dict[str, Any]],
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
@@ -104,11 +107,26 @@ def test_a_folder_and_who_may_use_it_are_asked_of_the_core(
     assert one.items() >= {
         "store": "directory", "path": str(tmp_path / "one"), "listen": ["10.0.0.1:2049"],
         "allow": ["10.0.0.0/8"], "read_only": True, "squash": "root", "udp": False,
-        "unsafe_async_names": True, "workers": 3, "client_memory_bytes": 1 << 30,
+        "secure": "all", "unsafe_async_names": True, "workers": 3, "client_memory_bytes": 1 << 30,
         "record_room": 0, "register": None, "export": "/export",
     }.items()  # fmt: skip
     assert (link["listen"], link["export"], link["udp"]) == (["[::1]:2049"], "/vol", True)
-    assert (link["unsafe_async_names"], link["read_only"], link["squash"]) == (False, False, "none")
+    assert (link["unsafe_async_names"], link["read_only"]) == (False, False)
+    # Root's own rights are nobody's by NFS, unless root says so.
+    assert (link["squash"], other["squash"]) == (
+        ("root",) * 2 if os.geteuid() == 0 else ("none",) * 2
+    )
+    nfslab(capsys, "serve", tmp_path / "other", "--squash", "none", "--insecure")
+    assert (planted[-1]["squash"], planted[-1]["secure"]) == ("none", "none")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    nfslab(capsys, "serve", tmp_path / "other")
+    assert planted[-1]["squash"] == "root"
+    nfslab(capsys, "serve", "--memory")
+    assert planted[-1]["squash"] == "none"
+    nfslab(capsys, "serve", tmp_path / "other", "--of-a-run")
+    of_a_run = planted[-1]
+    assert (of_a_run["squash"], of_a_run["secure"], of_a_run["hidden"]) == ("none", "local", True)
+    assert len(bytes.fromhex(of_a_run["export"].removeprefix("/"))) * 8 == 128
     # One key for each folder, whatever way it was written.
     assert one["key_file"] == link["key_file"] != other["key_file"]
     assert Path(one["key_file"]).parent == tmp_path / "state" / "handle-keys"
@@ -120,9 +138,11 @@ def test_a_folder_and_who_may_use_it_are_asked_of_the_core(
 def test_what_a_person_sees(
     planted: list[dict[str, Any]], capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     said = nfslab(capsys, "serve", "--memory", "--port", 0, "--stall", "5s:1s")
     assert said.out.splitlines() == [
         "serving memory as 127.0.0.1:/export, port 4711, NFSv3 over TCP and UDP",
+        "  open to you and root of this machine, as any user id (AUTH_SYS)",
         "  store: memory, stable_names true, workers 2",
         "  service model: --stall 5s:1s",
         "  mount -t nfs -o vers=3,nolock,proto=tcp,port=4711,mountport=4711 127.0.0.1:/export /mnt",
@@ -138,7 +158,9 @@ def test_what_a_person_sees(
     assert (ready["event"], ready["port"], ready["handle_key"]) == ("ready", 4711, anew)
     assert ended == {"event": "ended", "counters": {"calls": 1234, "replies": 0}}
     open_to_all = nfslab(capsys, "serve", "--memory", "--bind", "0.0.0.0", "--allow", "10.0.0.0/8")
-    assert "  warning: open to other machines: 10.0.0.0/8" in open_to_all.out
+    assert "10.0.0.0/8 (a port below 1024: root)" in open_to_all.out
+    insecure = nfslab(capsys, "serve", "--memory", "--insecure")
+    assert "  warning: open to every user of this machine, as any user id" in insecure.out
 
 
 def test_a_server_that_ends_by_itself_is_exit_code_1(
@@ -234,7 +256,7 @@ def test_a_read_only_export_refuses_changes_and_ctrl_c_ends_it(tmp_path: Path) -
             made = ask(stream, call(2, 100003, 3, 9, handle + b"\0\0\0\x01x\0\0\0" + bytes(24)))
         assert int.from_bytes(made[24:28]) == 30, "NFS3ERR_ROFS"
         served.end(signal.SIGINT)
-    assert (served.code, "Traceback" in served.err) == (130, False)
+    assert (served.code, "Traceback" in served.err) == (0, False)
     assert list(tmp_path.iterdir()) == []
 
 

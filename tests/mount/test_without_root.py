@@ -75,7 +75,7 @@ def test_an_ordinary_user_mounts_writes_reads_and_unmounts(place: Path) -> None:
     user = place.stat().st_uid
     package = Path(nfslab.__file__).parents[1]
     program = interpreter(user, package)
-    with Server(json.dumps({"store": "memory"})) as server:
+    with Server(json.dumps({"store": "memory", "secure": "none"})) as server:
         # The export's root belongs to root.
         given = f"port={server.port},mountport={server.port}"
         done = subprocess.run(

@@ -19,13 +19,13 @@ from nfslab.servers.knfsd import KernelServer, KernelServerParameters, exported_
 from pydantic import ValidationError
 
 ETAB = (
-    "/\t127.0.0.1(rw,sync,wdelay,hide,nocrossmnt,insecure,no_root_squash,no_all_squash,"
+    "/\t127.0.0.1(rw,sync,wdelay,hide,nocrossmnt,secure,no_root_squash,no_all_squash,"
     "no_subtree_check,secure_locks,acl,no_pnfs,fsid=0,anonuid=65534,anongid=65534,sec=sys,rw,"
-    "insecure,no_root_squash,no_all_squash)\n"
+    "secure,no_root_squash,no_all_squash)\n"
 )
 EXPORTS = (
     "# Version 1.1\n# Path Client(Flags) # IPs\n"
-    "/var/tmp/kw/export\t127.0.0.1(rw,insecure,no_root_squash,{},wdelay,no_subtree_check,fsid=0,"
+    "/var/tmp/kw/export\t127.0.0.1(rw,secure,no_root_squash,{},wdelay,no_subtree_check,fsid=0,"
     "sec=1)\n"
 )
 
@@ -65,7 +65,7 @@ def test_what_is_run_in_its_own_folders() -> None:
     wanted = KernelServerParameters(threads=3, nfs_versions=["3", "4.1"], export_wdelay=False)
     script = knfsd._script(wanted, Link("10.0.0.1", "10.0.0.2"), [20049, 20050])
     assert (
-        "exportfs -i -o rw,fsid=0,no_subtree_check,no_root_squash,insecure,sync,no_wdelay "
+        "exportfs -i -o rw,fsid=0,no_subtree_check,no_root_squash,secure,sync,no_wdelay "
         "10.0.0.2:/" in script
     )
     assert "rpc.nfsd -H 10.0.0.1 -p 20049 -U -L 10 -G 10 -N 4.0 -N 4.2 -V 3 -V 4.1 3" in script

@@ -27,6 +27,7 @@ pub mod by_file;
 pub mod clock;
 pub mod hdr_v2;
 pub mod histogram;
+pub mod peer;
 pub mod random;
 pub mod schedule;
 pub mod series;

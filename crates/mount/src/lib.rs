@@ -108,6 +108,17 @@ impl std::fmt::Debug for Mount {
     }
 }
 
+/// What `/proc/mounts` is to show as the source (`fsname=` of mount.fuse3(8): an export's path may
+/// be a secret), and the other options.
+fn shown_as(source: &Source, options: &str) -> (String, String) {
+    let (names, rest): (Vec<&str>, Vec<&str>) = options
+        .split(',')
+        .partition(|option| option.starts_with("fsname="));
+    let name = names.last().and_then(|option| option.split_once('='));
+    let shown = name.map_or_else(|| source.to_string(), |(_, name)| name.to_owned());
+    (shown, rest.join(","))
+}
+
 /// Whether a mount would take these options.
 ///
 /// # Errors
@@ -126,15 +137,17 @@ impl Mount {
     /// [`MountError`], with the step that failed; then nothing is mounted.
     pub fn new(source: &Source, directory: &Path, options: &str) -> Result<Self, MountError> {
         let (general, rest) = GeneralOptions::split(options);
+        let (shown, rest) = shown_as(source, &rest);
         let options = MountOptions::parse(&rest)?;
         let directory = kernel::check_directory(directory)?;
         let host = source.address(&options)?;
         let export = Export::mount(host, &source.export, options)?;
-        Self::start(source, directory, general, export)
+        Self::start(source, &shown, directory, general, export)
     }
 
     fn start(
         source: &Source,
+        shown: &str,
         directory: PathBuf,
         general: GeneralOptions,
         export: Export,
@@ -153,7 +166,7 @@ impl Mount {
             info,
         } = export;
         let shared = Shared::new(client, options, handle, &root, &info, names);
-        let (device, attached) = kernel::attach(directory, &source.to_string(), general)?;
+        let (device, attached) = kernel::attach(directory, shown, general)?;
         let mut mount = Mount {
             source: source.clone(),
             general,

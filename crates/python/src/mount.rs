@@ -203,7 +203,8 @@ fn to_python(py: Python<'_>, error: &MountError) -> PyErr {
             ..
         }) => "Have the server serve NFS version 3, too: this client speaks no other.",
         MountError::Connect(_) => {
-            "Check server, export and ports (-o port=,mountport= where there is no portmapper)."
+            "Check server, export and ports (-o port=,mountport= where there is no portmapper), \
+             and whether it takes calls of your user (nfslab serve: --insecure)."
         }
         MountError::Directory { .. } => {
             "Name a folder that exists and is yours; `nfslab umount --stale` removes dead mounts."

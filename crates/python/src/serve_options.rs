@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use server::key_file::{KeyOrigin, kept_in};
 use server::model::ModelDescription;
-use server::net::{AllowedClient, DEFAULT_THREADS, MAX_THREADS, ServerError, ServerOptions};
+use server::net::{
+    AllowedClient, DEFAULT_THREADS, MAX_THREADS, Secure, ServerError, ServerOptions,
+};
 use server::protocol::{Export, ExportOptions, Service, Squash};
 use server::record::Recorder;
 use server::registration::{Portmapper, RegistrationError};
@@ -45,6 +47,12 @@ pub struct Asked {
     unsafe_async_names: bool,
     #[serde(default)]
     squash: Squash,
+    /// The export's path is a secret.
+    #[serde(default)]
+    hidden: bool,
+    /// Whose sockets may connect.
+    #[serde(default)]
+    secure: Secure,
     #[serde(default = "loopback")]
     listen: Vec<SocketAddr>,
     #[serde(default)]
@@ -159,6 +167,7 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
     state("export", asked.export.clone().into());
     state("read_only", asked.read_only.into());
     state("squash", json!(asked.squash));
+    state("secure", json!(asked.secure));
     state("udp", asked.udp.into());
     state("allow", asked.allow.clone().into());
     state("workers", workers.into());
@@ -166,6 +175,7 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
     let options = ExportOptions {
         squash: asked.squash,
         read_only: asked.read_only,
+        hidden: asked.hidden,
     };
     let (key, origin) = handle_key(asked.key_file.as_deref())?;
     state("handle_key", origin);
@@ -178,6 +188,7 @@ pub fn prepare(asked: Asked) -> Result<Prepared, Problem> {
         listen: asked.listen,
         udp: asked.udp,
         allow,
+        secure: asked.secure,
         threads: asked.workers,
         client_memory_bytes: asked.client_memory_bytes,
         model: asked.model,

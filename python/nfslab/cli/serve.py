@@ -6,13 +6,14 @@ the file's own at the end. `--json` prints one line when it is ready and one at 
 programs that start it; with `--control` these switch records on and off
 (`nfslab.servers.embedded_control`).
 
-Exit code: 0 stopped by SIGTERM, 1 it could not start or ended by itself, 2 bad usage, 130 Ctrl-C.
+Exit code: 0 stopped by Ctrl-C or SIGTERM, 1 it could not start or ended by itself, 2 bad usage.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -37,6 +38,8 @@ NFS_PORT: Final = 2049
 LOOK_S: Final = 0.1
 """How often records are taken, and how soon a signal ends it."""
 KEY_NAME_DIGITS: Final = 32
+NAME_BYTES: Final = 16
+"""Of a run's export: 128 random bits."""
 USAGE_KINDS: Final = {"config", "missing", "directory"}
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
@@ -45,7 +48,7 @@ EPILOG = f"""\b
 Examples:
   nfslab serve /srv/data
   nfslab serve --memory --port 0 --json
-  nfslab serve /srv/data --bind 0.0.0.0 --allow 10.1.0.0/16 --squash root
+  nfslab serve /srv/data --bind 0.0.0.0 --allow 10.1.0.0/16 --squash none
   nfslab serve --memory --threads 4 --service-time 200us --service-time WRITE=1ms
   nfslab serve --memory --disk seek=8ms,rate=20M,commit=2ms --nvram 32M
   nfslab serve --memory --delay 1ms --stall 10s:500ms --records calls.parquet
@@ -100,8 +103,12 @@ def _from_table(command: Command) -> Command:
 )
 @click.option("--read-only", is_flag=True, help="Refuse every change.")
 @click.option(
-    "--squash", type=click.Choice(["none", "root", "all"]), default="none", show_default=True,
-    help="Whose ids are not believed, as in exports(5).",
+    "--squash", type=click.Choice(["none", "root", "all"]),
+    help="Whose ids are not believed, as in exports(5). [root, if root serves DIR; else none]",
+)  # fmt: skip
+@click.option(
+    "--insecure", is_flag=True,
+    help="As in exports(5): any port, hence every user of who may connect.",
 )  # fmt: skip
 @click.option("--no-udp", is_flag=True, help="TCP only.")
 @click.option("--register", is_flag=True, help="Tell this machine's portmapper (rpcbind).")
@@ -110,12 +117,13 @@ def _from_table(command: Command) -> Command:
     "--records", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Write every call."
 )
 @click.option("--json", "as_json", is_flag=True, help="One line when ready, one at the end.")
+@click.option("--of-a-run", is_flag=True, hidden=True)
 @click.option("--control", is_flag=True, help="With --json: obey lines of JSON on standard input.")
 def command(directory: Path | None, as_json: bool, control: bool, **options: Any) -> None:
     """Serve a folder (or memory, or nothing) over NFSv3, as slow as you want it.
 
-    Only this machine may connect, unless --bind and --allow say otherwise: whoever may connect
-    names any user id, as with every NFS server that takes AUTH_SYS.
+    You and root may connect, on this machine; with --bind and --allow, root of other machines (a
+    port below 1024). Served by root, a folder takes no call of root's: see --squash, --insecure.
     """
     if control and not as_json:
         raise UsageError("--control answers with lines of JSON", fix="give --json with it")
@@ -143,8 +151,6 @@ def command(directory: Path | None, as_json: bool, control: bool, **options: Any
             _say_ended(server, recording, as_json)
     if failed is not None:
         raise failed
-    if signals.came == signal.SIGINT:
-        raise KeyboardInterrupt
     if signals.came is None:
         raise RunFailed("the server ended by itself", fix="Please report this.")
 
@@ -185,18 +191,25 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
             f"--bind {' '.join(options['bind'])} opens the export to other machines",
             fix="say who may connect: --allow 10.1.0.0/16",
         )
+    by_root = os.geteuid() == 0
     asked: dict[str, Any] = {
         "export": options["export"],
         "listen": listen,
         "allow": list(options["allow"]),
         "read_only": options["read_only"],
-        "squash": options["squash"],
+        "squash": options["squash"] or ("root" if by_root and directory else "none"),
+        "secure": "none" if options["insecure"] else "all",
         "udp": not options["no_udp"],
         "model": model(options),
         "client_memory_bytes": options["client_memory"] or 0,
         "record_room": RECORD_ROOM if options["records"] else 0,
         "register": {} if options["register"] else None,
     }
+    if options["of_a_run"]:
+        # Nobody but its own mount knows the name: it is in no argument list, and MOUNT does not
+        # tell it. Sockets of other users here are refused; of the other machines of a run any.
+        name = "/" + secrets.token_hex(NAME_BYTES)
+        asked |= {"export": name, "hidden": True, "squash": "none", "secure": "local"}
     if options["unsafe_async_names"] and directory is None:
         raise UsageError("--unsafe-async-names goes with DIR", fix="leave it out")
     if directory is not None:
@@ -322,9 +335,7 @@ def _say_ready(server: Server, directory: Path | None, as_json: bool) -> None:
     port, export = server.port, model["export"]
     transports = "TCP and UDP" if model["udp"] else "TCP"
     click.echo(f"serving {what} as {host}:{export}, port {port}, NFSv3 over {transports}")
-    if any(not _is_loopback(address) for address in model["listen"]):
-        allowed = ", ".join(model["allow"])
-        click.echo(f"  warning: open to other machines: {allowed} may use any user id (AUTH_SYS)")
+    click.echo(f"  {_who(model)}")
     for line in _settings(model):
         click.echo(f"  {line}")
     if server.registered():
@@ -334,6 +345,19 @@ def _say_ready(server: Server, directory: Path | None, as_json: bool) -> None:
         f"{host}:{export} /mnt"
     )
     click.echo("  Ctrl-C ends it")
+
+
+def _who(model: dict[str, Any]) -> str:
+    """Who may connect, and as whom."""
+    insecure = model["secure"] == "none"
+    here = "every user" if insecure else "root" if os.geteuid() == 0 else "you and root"
+    parts = [f"{here} of this machine"]
+    if not all(map(_is_loopback, model["listen"])):
+        whom = "any port" if insecure else "a port below 1024: root"
+        parts.append(f"{', '.join(model['allow'])} ({whom})")
+    ids = {"none": "any user id", "root": "any user id but root's", "all": "no user id"}
+    opened = "warning: " if insecure else ""
+    return f"{opened}open to {' and '.join(parts)}, as {ids[model['squash']]} (AUTH_SYS)"
 
 
 def _is_loopback(address: str) -> bool:

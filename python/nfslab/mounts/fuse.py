@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 FUSE_DEVICE = Path("/dev/fuse")
 FUSE_HELPER = "fusermount3"
+SECRET_NAME = re.compile(r":/[0-9a-f]{32}$")
 
 
 class FuseMount(Mounting):
@@ -81,7 +83,9 @@ class FuseMount(Mounting):
         """What the client says is wrong, as our errors."""
         from nfslab._core import CoreError, Mount
 
-        asked = ",".join([*options, *self.parameters.options()])
+        # Every user reads /proc/mounts, and the name of a run's export is a secret.
+        shown = SECRET_NAME.sub(":/(of this run)", source)
+        asked = ",".join([*options, *self.parameters.options(), f"fsname={shown}"])
         self._entry = resources.mount(point)
         try:
             # All threads of the client descend from this one, and have its network.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nfslab.machine.resources import Resources
     from nfslab.machine.started import Process
 
+OF_THE_START = ("listen", "export")
 READY_LIMIT_S = 30.0
 READY_POLL_S = 0.005
 LAST_LINES = 5
@@ -141,13 +142,14 @@ def start(
 ) -> EmbeddedServer:
     """Start `nfslab serve` with these arguments; what it says goes to files in `folder`.
 
-    It listens on the servers' side of `link`, for the other side alone when that is a network.
+    It listens on the servers' side of `link`, for the other side alone when that is a network. Its
+    export has a secret name, and other users of this machine are refused.
 
     Journalled: a later start ends it. RunFailed with its own words when it does not come up.
     """
     said, log = folder / "serve.json", folder / "serve.log"
     argv = [sys.executable, "-m", "nfslab", "serve", *arguments, "--port", "0"]
-    argv += ["--json", "--control"]
+    argv += ["--json", "--control", "--of-a-run"]
     if not link.is_loopback:
         argv += ["--bind", link.server, "--allow", link.client]
     process = host.spawn(argv, resources=resources, stdout=said, log=log, stdin="pipe")
@@ -169,7 +171,8 @@ def start(
 
 
 def _of(process: Process, said: Path, log: Path, ready: dict[str, Any]) -> EmbeddedServer:
-    model = {name: value for name, value in ready["model"].items() if name != "listen"}
+    # Not how it is reached: that is another one in each run.
+    model = {name: value for name, value in ready["model"].items() if name not in OF_THE_START}
     where = (ready["address"], ready["port"], ready["export"])
     return EmbeddedServer(process, said, *where, model, log)
 

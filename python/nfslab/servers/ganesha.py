@@ -153,7 +153,7 @@ NFS_CORE_PARAM {{
 NFSv4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = "{folder}/recovery"; }}
 EXPORT {{
   Export_Id = 1; Path = "{folder}/export"; Pseudo = {EXPORT}; Access_Type = RW;
-  Squash = No_Root_Squash; Protocols = 3; Transports = TCP; SecType = sys;
+  Squash = No_Root_Squash; PrivilegedPort = true; Protocols = 3; Transports = TCP; SecType = sys;
   FSAL {{ Name = VFS; }}
 }}
 """

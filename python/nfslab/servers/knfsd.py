@@ -61,7 +61,8 @@ IO_MODES: Final = SYS / "kernel" / "debug" / "nfsd"
 Mode = Literal["buffered", "dontcache", "direct"]
 MODES: Final[tuple[Mode, ...]] = ("buffered", "dontcache", "direct")
 """In the order of the kernel's numbers."""
-ALWAYS: Final = ("rw", "fsid=0", "no_subtree_check", "no_root_squash", "insecure")
+ALWAYS: Final = ("rw", "fsid=0", "no_subtree_check", "no_root_squash", "secure")
+"""Root is believed, and must speak from a port below 1024."""
 NOT_EXPORTABLE: Final = "does not support NFS export"
 
 

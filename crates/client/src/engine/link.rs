@@ -52,7 +52,7 @@ pub(super) enum LinkState {
 pub(super) struct Link {
     pub transport: Transport,
     pub address: SocketAddr,
-    pub reserved_port: bool,
+    pub reserved_port: Option<bool>,
     pub socket: Option<OwnedFd>,
     pub state: LinkState,
     queue: VecDeque<Entry>,
@@ -71,7 +71,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(transport: Transport, address: SocketAddr, reserved_port: bool) -> Self {
+    pub fn new(transport: Transport, address: SocketAddr, reserved_port: Option<bool>) -> Self {
         Link {
             transport,
             address,

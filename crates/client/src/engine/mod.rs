@@ -53,6 +53,7 @@ use self::calls::Entry;
 use self::core::{Core, End, queue_length};
 use self::held::Held;
 use self::link::{Link, LinkState};
+pub(crate) use self::socket::is_root;
 use self::timers::Expiry;
 pub(crate) use self::turn::{Events, Waits};
 use self::turn::{HELD_TIMER, WAKER};

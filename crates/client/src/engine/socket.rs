@@ -7,10 +7,11 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::options::Transport;
 
-/// Reserved ports tried from the top, as Linux does (`xprt_min_resvport`, `xprt_max_resvport`).
+/// Reserved ports, as Linux takes them (`xprt_min_resvport`, `xprt_max_resvport`).
 const RESERVED_PORTS: std::ops::RangeInclusive<u16> = 665..=1023;
 /// Kernel buffers asked for a datagram socket: all replies of a full window have to fit. The
 /// kernel lowers it to `rmem_max`.
@@ -20,11 +21,47 @@ const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
 pub(super) fn open(
     transport: Transport,
     address: SocketAddr,
-    reserved_port: bool,
+    reserved_port: Option<bool>,
 ) -> Result<OwnedFd, Errno> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
+    if reserved_port.unwrap_or_else(is_root) {
+        // From anywhere on: whose port was another connection's just now is told apart badly.
+        let mut start = [0; 2];
+        let _ = getrandom(&mut start[..], GetRandomFlags::NONBLOCK);
+        let count = RESERVED_PORTS.count();
+        let start = usize::from(u16::from_ne_bytes(start)) % count;
+        // Those that wait out an earlier connection's time only when there are no others.
+        for (tried, port) in RESERVED_PORTS
+            .cycle()
+            .skip(start)
+            .take(2 * count)
+            .enumerate()
+        {
+            match opened(transport, address, Some((port, tried >= count))) {
+                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
+                // Not allowed here, after all: not every server asks for it.
+                Err(Errno::ACCESS) if reserved_port.is_none() => break,
+                done => return done,
+            }
+        }
+        if reserved_port.is_some() {
+            return Err(Errno::ADDRINUSE);
+        }
+    }
+    opened(transport, address, None)
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn opened(
+    transport: Transport,
+    address: SocketAddr,
+    port: Option<(u16, bool)>,
+) -> Result<OwnedFd, Errno> {
+    let (family, any): (_, IpAddr) = match address {
+        SocketAddr::V4(_) => (AddressFamily::INET, Ipv4Addr::UNSPECIFIED.into()),
+        SocketAddr::V6(_) => (AddressFamily::INET6, Ipv6Addr::UNSPECIFIED.into()),
     };
     let kind = match transport {
         Transport::Tcp => SocketType::STREAM,
@@ -40,27 +77,17 @@ pub(super) fn open(
             let _ = sockopt::set_socket_send_buffer_size(&socket, DATAGRAM_BUFFER_BYTES);
         }
     }
-    if reserved_port {
-        bind_reserved(socket.as_fd(), address)?;
+    if let Some((port, reused)) = port {
+        if reused && transport == Transport::Tcp {
+            // Of one that has a living connection to the same server connect(2) says so.
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+        }
+        bind(&socket, &SocketAddr::new(any, port))?;
     }
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error),
     }
-}
-
-fn bind_reserved(socket: BorrowedFd<'_>, peer: SocketAddr) -> Result<(), Errno> {
-    let any: IpAddr = match peer {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    for port in RESERVED_PORTS.rev() {
-        match bind(socket, &SocketAddr::new(any, port)) {
-            Err(Errno::ADDRINUSE) => {}
-            other => return other,
-        }
-    }
-    Err(Errno::ADDRINUSE)
 }
 
 /// Wakes a reactor that waits in `poll`; may be used from any thread, and outlives the reactor.

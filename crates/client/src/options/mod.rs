@@ -22,6 +22,8 @@ mod parsing;
 
 use std::time::Duration;
 
+use crate::engine::is_root;
+
 pub use delays::CallDelays;
 pub use parsing::{KNOWN, OptionError};
 
@@ -155,8 +157,8 @@ pub struct MountOptions {
     pub mount_port: u16,
     /// `mountproto`: transport of MOUNT and portmapper.
     pub mount_transport: Transport,
-    /// `resvport`: a source port below 1024.
-    pub reserved_port: bool,
+    /// `resvport`: a source port below 1024; `None`: root's, while one is free, as nfs(5) has it.
+    pub reserved_port: Option<bool>,
     /// `max_requests`: most calls outstanding, over all connections.
     pub max_requests: u32,
     /// `call_delay`: planted before calls, by operation.
@@ -186,7 +188,7 @@ impl Default for MountOptions {
             port: 0,
             mount_port: 0,
             mount_transport: Transport::Tcp,
-            reserved_port: false,
+            reserved_port: None,
             max_requests: DEFAULT_TCP_REQUESTS,
             call_delays: CallDelays::default(),
             adjustments: Vec::new(),
@@ -316,7 +318,11 @@ impl MountOptions {
             ("port", self.port.to_string()),
             ("mountport", self.mount_port.to_string()),
             ("mountproto", transport(self.mount_transport, self.family)),
-            flag(self.reserved_port, "resvport", "noresvport"),
+            flag(
+                self.reserved_port.unwrap_or_else(is_root),
+                "resvport",
+                "noresvport",
+            ),
             ("max_requests", self.max_requests.to_string()),
             ("nolock", String::new()),
             ("sec", "sys".to_owned()),

@@ -218,7 +218,7 @@ impl Given {
         options.recovery = value(&self.recovery).unwrap_or(Recovery::Hard);
         options.close_to_open = value(&self.close_to_open).unwrap_or(true);
         options.readdirplus = value(&self.readdirplus).unwrap_or(true);
-        options.reserved_port = value(&self.reserved_port).unwrap_or(false);
+        options.reserved_port = value(&self.reserved_port);
         let port = |given: &Source<u64>| value(given).and_then(|port| u16::try_from(port).ok());
         options.port = port(&self.port).unwrap_or(0);
         options.mount_port = port(&self.mount_port).unwrap_or(0);

@@ -1,7 +1,10 @@
-//! Which addresses may connect.
+//! Who may connect: which addresses, and of them whose sockets.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+
+use measure::peer::{Carrier, Peers};
+use serde::{Deserialize, Serialize};
 
 /// Most entries of an allow list.
 pub const MAX_ALLOWED: usize = 1024;
@@ -64,9 +67,80 @@ pub fn is_allowed(allowed: &[AllowedClient], address: IpAddr) -> bool {
     address.is_loopback() || allowed.iter().any(|client| client.contains(address))
 }
 
+/// Ports that only root may bind, on a machine that keeps to that.
+const RESERVED_PORTS: std::ops::Range<u16> = 1..1024;
+
+/// Whose sockets may connect, from an address that may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Secure {
+    /// Root's and the server's user's on this machine; elsewhere those with a reserved port, which
+    /// are root's there (exports(5): secure).
+    #[default]
+    All,
+    /// Of this machine the same; elsewhere any.
+    Local,
+    /// Any (exports(5): insecure).
+    None,
+}
+
+/// Decides who may connect.
+#[derive(Debug)]
+pub(super) struct Access {
+    allowed: Vec<AllowedClient>,
+    secure: Secure,
+    peers: Peers,
+    own_uid: u32,
+}
+
+impl Access {
+    pub fn new(allowed: Vec<AllowedClient>, secure: Secure) -> Self {
+        Access {
+            allowed,
+            secure,
+            peers: Peers::default(),
+            own_uid: rustix::process::geteuid().as_raw(),
+        }
+    }
+
+    /// True if what comes from `peer` to `own` is read.
+    pub fn admits(&self, carrier: Carrier, peer: SocketAddr, own: Option<SocketAddr>) -> bool {
+        if !is_allowed(&self.allowed, peer.ip()) {
+            return false;
+        }
+        if self.secure == Secure::None {
+            return true;
+        }
+        match own.and_then(|own| self.peers.uid(carrier, peer, own)) {
+            Some(uid) => uid == 0 || uid == self.own_uid,
+            None if peer.ip().to_canonical().is_loopback() => false,
+            None => self.secure == Secure::Local || RESERVED_PORTS.contains(&peer.port()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_machines_speak_from_reserved_ports() {
+        let own = Some("192.0.2.1:2049".parse().unwrap());
+        let admitted = |peer: &str, secure| {
+            let access = Access::new(vec!["192.0.2.0/24".parse().unwrap()], secure);
+            access.admits(Carrier::Tcp, peer.parse().unwrap(), own)
+        };
+        for (peer, wanted) in [
+            ("192.0.2.7:1023", [true, true, true]),
+            ("192.0.2.7:1024", [false, true, true]),
+            ("192.0.3.7:1023", [false, false, false]),
+            ("127.0.0.1:1023", [false, false, true]), // nobody's: it is closed
+        ] {
+            let got =
+                [Secure::All, Secure::Local, Secure::None].map(|secure| admitted(peer, secure));
+            assert_eq!(got, wanted, "{peer}");
+        }
+    }
 
     #[test]
     fn networks_contain_what_they_say() {

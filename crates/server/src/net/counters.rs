@@ -34,13 +34,13 @@ counters! {
     ignored_messages,
     /// Connections taken.
     connections,
-    /// Connections closed because the address is not allowed.
+    /// Connections closed because the address, or whose socket it is, is not allowed.
     refused_connections,
     /// Connections closed because there were too many.
     surplus_connections,
     /// Connections closed because of their bytes or a socket's error.
     broken_connections,
-    /// Datagrams from addresses that are not allowed.
+    /// Datagrams from addresses, or sockets of users, that are not allowed.
     refused_datagrams,
     /// Datagrams dropped because too many calls were in work.
     surplus_datagrams,

@@ -7,7 +7,8 @@
 //! epoll for sockets, an eventfd (stop, finished work) and the model's next instant.
 //!
 //! Decisions: nothing but loopback may connect unless addresses are allowed, and a server that
-//! listens elsewhere without an allow list refuses to start. Bounds: the constants below.
+//! listens elsewhere without an allow list refuses to start. Another user's socket is closed before
+//! it is read ([`access`]). Bounds: the constants below.
 
 mod access;
 mod at_once;
@@ -33,7 +34,7 @@ use rustix::net::sockopt;
 use crate::model::{ModelDescription, ModelError};
 use crate::protocol::Service;
 use crate::record::Recorder;
-pub use access::{AllowedClient, MAX_ALLOWED, NoNetwork, is_allowed};
+pub use access::{AllowedClient, MAX_ALLOWED, NoNetwork, Secure, is_allowed};
 pub use counters::{Counters, Counts};
 use event_loop::Loop;
 pub use memory::{DEFAULT_MEMORY_BYTES, GUARANTEED_BYTES, MAX_CONNECTION_BYTES, MIN_MEMORY_BYTES};
@@ -71,6 +72,8 @@ pub struct ServerOptions {
     pub udp: bool,
     /// Who may connect besides loopback.
     pub allow: Vec<AllowedClient>,
+    /// Whose sockets there may.
+    pub secure: Secure,
     /// Worker threads for stores that may wait for a device (0 means 8, as a kernel's nfsd).
     pub threads: usize,
     /// What all connections together may hold for requests and replies, bytes (0 means
@@ -203,6 +206,16 @@ fn make_room(socket: &UdpSocket) {
     }
 }
 
+/// Threads started from now on share the allocator's heap: in a heap of its own each keeps what was
+/// given back, and after two bursts of other calls the process has nearly twice what is bounded.
+fn share_the_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: takes no pointer, and is safe to call from any thread (mallopt(3)).
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 impl RunningServer {
     /// Binds the sockets and starts the loop thread.
     pub fn start(service: Arc<Service>, options: ServerOptions) -> Result<Self, ServerError> {
@@ -219,6 +232,7 @@ impl RunningServer {
             }
         }
         let (sockets, addresses) = bind(&options)?;
+        share_the_heap();
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = Arc::new(eventfd(0, flags).map_err(io::Error::from)?);
         let stop = Arc::new(AtomicBool::new(false));

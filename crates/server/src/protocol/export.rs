@@ -38,6 +38,8 @@ pub struct ExportOptions {
     pub squash: Squash,
     /// True if nothing may be changed.
     pub read_only: bool,
+    /// True if its path is a secret: neither EXPORT nor DUMP tells it.
+    pub hidden: bool,
 }
 
 /// A path, its store and its options.

@@ -60,7 +60,10 @@ impl Service {
     ) -> Result<u32, Refused> {
         let path: dirpath<'_> = arguments(body)?;
         let found = self.resolve(address, path.0);
-        if found.is_ok() {
+        if found
+            .as_ref()
+            .is_ok_and(|(export, _)| !export.options.hidden)
+        {
             self.remember(address, path.0);
         }
         let status = found.as_ref().err().map_or(0, |status| status.code());
@@ -147,7 +150,8 @@ impl Service {
     }
 
     fn export_list(&self, out: &mut Vec<u8>) -> Result<(), Refused> {
-        let list = self.exports.iter().map(|export| exportnode {
+        let told = self.exports.iter().filter(|export| !export.options.hidden);
+        let list = told.map(|export| exportnode {
             ex_dir: dirpath(&export.path),
             ex_groups: Linked(Vec::new()),
         });

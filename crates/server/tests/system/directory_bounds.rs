@@ -1,14 +1,16 @@
 //! No path leaves the export, and handles outlive the server: the directory store, attacked.
 
 use crate::trees;
+use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use server::store::directory::{DirectoryOptions, DirectoryStore};
 use server::store::{Payload, Store};
 use server::{Caller, Handle};
-use wire::nfs3::{createhow3, nfsstat3, sattr3};
+use wire::nfs3::{createhow3, nfsstat3, sattr3, stable_how};
 
 const ADMIN: Caller = Caller::with_ids(trees::ADDRESS, 0, 0);
 
@@ -44,6 +46,46 @@ fn the_longest_name_is_the_file_systems() {
     let of_bytes = |bytes: usize| folder.path().join("n".repeat(bytes));
     assert!(std::fs::write(of_bytes(told), "").is_ok());
     assert!(std::fs::write(of_bytes(told + 1), "").is_err());
+}
+
+#[test]
+fn what_clients_wrote_can_be_executed_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), true);
+    let how = createhow3::UNCHECKED(sattr3 {
+        mode: Some(0o755),
+        ..sattr3::UNCHANGED
+    });
+    let run = |name: &str| {
+        let mut tries = 0;
+        loop {
+            match std::process::Command::new(folder.path().join(name)).status() {
+                Ok(status) => return status.code(),
+                // A child of another test has the descriptor until its exec; or it is idle soon.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => tries += 1,
+                Err(error) => panic!("{name}: {error}"),
+            }
+            assert!(tries < 1000, "it stays open for writing");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    for (name, stable, writes) in [
+        ("synced", stable_how::FILE_SYNC, 1),
+        ("unstable", stable_how::UNSTABLE, 1),
+        ("again", stable_how::FILE_SYNC, 3),
+    ] {
+        let (made, _) = store
+            .create(&ADMIN, (&store.root(), name.as_bytes()), &how)
+            .unwrap();
+        for _ in 0..writes {
+            let text = b"#!/bin/sh\nexit 7\n";
+            store.write(&ADMIN, &made.handle, 0, text, stable).unwrap();
+        }
+        assert_eq!(run(name), Some(7), "{name}");
+        assert_eq!(read(&store, &made.handle).unwrap().len(), 17);
+        store.commit(&ADMIN, &made.handle, 0, 0).unwrap();
+        assert_eq!(run(name), Some(7), "{name}: read and committed");
+    }
 }
 
 /// `outside/secret` beside `export`, which has links to it.

@@ -83,6 +83,20 @@ fn what_is_no_call_is_not_answered() {
 }
 
 #[test]
+fn a_hidden_export_is_mounted_and_not_told() {
+    let hidden = ExportOptions {
+        hidden: true,
+        ..ExportOptions::default()
+    };
+    let service = memory_service(hidden);
+    root_handle(&service);
+    let listed = ask(&service, &call(1, MOUNT3, 5, &())).unwrap();
+    assert!(decoded::<exports<'_>>(&listed).0.is_empty());
+    let dumped = ask(&service, &call(1, MOUNT3, 2, &())).unwrap();
+    assert!(decoded::<mountlist<'_>>(&dumped).0.is_empty());
+}
+
+#[test]
 fn mount_in_all_versions() {
     let service = memory_service(ExportOptions::default());
     let root = root_handle(&service);

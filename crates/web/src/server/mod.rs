@@ -26,6 +26,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper_util::rt::{TokioIo, TokioTimer};
+use measure::peer::{Carrier, Peers};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
@@ -56,6 +57,9 @@ pub struct ServerConfig {
     /// Who may connect; empty: anybody.
     #[serde(default)]
     pub allow: Vec<IpAddr>,
+    /// Whose sockets on this machine may connect, by user id; empty: anybody's.
+    #[serde(default)]
+    pub users: Vec<u32>,
     /// The document root.
     pub root: PathBuf,
     /// Where POSTs are recorded; without it they are refused with 404.
@@ -169,11 +173,31 @@ impl Drop for Ending {
     }
 }
 
+/// Who may connect.
+struct Access {
+    allow: Vec<IpAddr>,
+    users: Vec<u32>,
+    peers: Peers,
+}
+
+impl Access {
+    fn admits(&self, stream: &TcpStream, peer: SocketAddr) -> bool {
+        let address = peer.ip().to_canonical();
+        if !self.allow.is_empty() && !self.allow.contains(&address) {
+            return false;
+        }
+        let own = stream.local_addr();
+        let user = || own.map_or(None, |own| self.peers.uid(Carrier::Tcp, peer, own));
+        self.users.is_empty()
+            || user().map_or(!address.is_loopback(), |user| self.users.contains(&user))
+    }
+}
+
 /// What its thread works with.
 struct Running {
     runtime: tokio::runtime::Runtime,
     listener: std::net::TcpListener,
-    allow: Vec<IpAddr>,
+    access: Access,
     service: Arc<Service>,
     bandwidth: Option<Arc<Bandwidth>>,
     posts: Option<PostLogWriter>,
@@ -314,7 +338,11 @@ fn prepare(config: &ServerConfig, counters: &Arc<Counters>) -> Result<Running, W
     Ok(Running {
         runtime,
         listener,
-        allow: config.allow.clone(),
+        access: Access {
+            allow: config.allow.clone(),
+            users: config.users.clone(),
+            peers: Peers::default(),
+        },
         service: Arc::new(service),
         bandwidth: config
             .bandwidth_bytes_per_s
@@ -329,7 +357,7 @@ fn serve(running: Running, stop: &Notify) {
     let Running {
         runtime,
         listener,
-        allow,
+        access,
         service,
         bandwidth,
         posts,
@@ -341,7 +369,7 @@ fn serve(running: Running, stop: &Notify) {
         if let Some(bandwidth) = &bandwidth {
             tokio::spawn(Arc::clone(bandwidth).carry());
         }
-        let accepting = accept(listener, allow, Arc::clone(&service), bandwidth);
+        let accepting = accept(listener, access, Arc::clone(&service), bandwidth);
         let accepting = tokio::spawn(accepting);
         stop.notified().await;
         accepting.abort();
@@ -358,7 +386,7 @@ fn serve(running: Running, stop: &Notify) {
 
 async fn accept(
     listener: TcpListener,
-    allow: Vec<IpAddr>,
+    access: Access,
     service: Arc<Service>,
     bandwidth: Option<Arc<Bandwidth>>,
 ) {
@@ -372,7 +400,7 @@ async fn accept(
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        if !allow.is_empty() && !allow.contains(&peer.ip().to_canonical()) {
+        if !access.admits(&stream, peer) {
             continue; // it is closed
         }
         count(&service.counters.connections, 1);

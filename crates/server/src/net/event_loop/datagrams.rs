@@ -4,10 +4,11 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use measure::clock::{Clock, MonotonicClock, times_slept};
+use measure::peer::Carrier;
 
 use super::super::counters::count;
 use super::super::pending::{Origin, reply_bytes_most};
-use super::super::{MAX_DATAGRAM_BYTES, MAX_DATAGRAMS, MAX_DATAGRAMS_BYTES, is_allowed};
+use super::super::{MAX_DATAGRAM_BYTES, MAX_DATAGRAMS, MAX_DATAGRAMS_BYTES};
 use super::{Loop, TAKEN_PER_TURN, record_at_once};
 use wire::rpc::ReplyStatus;
 
@@ -31,7 +32,8 @@ impl Loop {
             match received {
                 Ok((length, peer)) => {
                     self.look_at_the_clock();
-                    if !is_allowed(&self.options.allow, peer.ip()) {
+                    let own = self.datagrams.get(socket).and_then(|s| s.local_addr().ok());
+                    if !self.access.admits(Carrier::Udp, peer, own) {
                         count(&self.counters.refused_datagrams);
                     } else if self.model.as_mut().is_some_and(Engine::loses) {
                         count(&self.counters.model_lost);

@@ -25,6 +25,7 @@ use rustix::event::epoll;
 use wire::rpc::Call;
 
 use self::streams::TurnOfEach;
+use super::access::Access;
 use super::at_once::AtOnce;
 use super::connection::Connection;
 use super::counters::{Counters, count};
@@ -86,6 +87,7 @@ pub(super) struct Loop {
     /// What was read from a socket, while it is looked at.
     buffer: Vec<u8>,
     payload: Payload,
+    access: Access,
     datagram: Vec<u8>,
     now_ns: u64,
     /// When the bytes in hand were read, if they are to be recorded.
@@ -117,6 +119,7 @@ impl Loop {
         let model = options.model.take().map(|model| Engine::new(model, now_ns));
         let memory = Memory::new(options.client_memory_bytes);
         let at_once = AtOnce::new(service.names_block());
+        let access = Access::new(std::mem::take(&mut options.allow), options.secure);
         Ok(Loop {
             service,
             options,
@@ -149,6 +152,7 @@ impl Loop {
             turn_of_each: TurnOfEach::of(1),
             buffer: vec![0; READ_BUFFER_BYTES],
             payload: Payload::new(),
+            access,
             datagram: Vec::new(),
             now_ns,
             reading: None,

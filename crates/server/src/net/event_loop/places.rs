@@ -8,12 +8,13 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
+use measure::peer::Carrier;
 use rustix::event::epoll;
 use rustix::io::Errno;
 
+use super::super::MAX_CONNECTIONS;
 use super::super::connection::Connection;
 use super::super::counters::count;
-use super::super::{MAX_CONNECTIONS, is_allowed};
 use super::came_back::MAX_BROKEN;
 use super::{Loop, Orphans, TAKEN_PER_TURN, TOKEN_CONNECTION};
 
@@ -49,7 +50,8 @@ impl Loop {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    if !is_allowed(&self.options.allow, peer.ip()) {
+                    let own = stream.local_addr().ok();
+                    if !self.access.admits(Carrier::Tcp, peer, own) {
                         count(&self.counters.refused_connections);
                     } else if self.connected() >= self.places && !self.end_the_most_silent() {
                         count(&self.counters.surplus_connections);

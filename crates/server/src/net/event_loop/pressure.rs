@@ -86,8 +86,7 @@ impl GivingBack {
     }
 }
 
-/// Makes the allocator return what it keeps for later: it would keep most of it for ever, in one
-/// heap for each worker thread.
+/// Makes the allocator return what it keeps for later: it would keep most of it for ever.
 fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: takes no pointer, and is safe to call from any thread (malloc_trim(3)).

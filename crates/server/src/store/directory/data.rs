@@ -4,15 +4,23 @@
 //! same descriptor (fsync(2)). At most [`MAX_OPEN`]; the one unused longest is closed first.
 //! A file that was made here stays open for both directions whatever its mode becomes: without
 //! root nothing else lets its maker write to a file of mode 0444 (open(2) does).
+//!
+//! What is open for writing cannot be executed on this machine (execve(2): ETXTBSY). So a file is
+//! open for writing from its first WRITE to its first sync; one that is written to again, until
+//! nobody has for [`WRITER_IDLE`] to twice that. Then a descriptor for reading takes its place,
+//! which still holds the object and its errors of write-back.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use lru::LruCache;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::fs::{Mode, fchmod};
 use rustix::io::Errno;
 use wire::nfs3::{fattr3, ftype3, nfsstat3, post_op_attr, stable_how};
@@ -33,6 +41,9 @@ pub const MAX_OPEN: usize = 256;
 /// Directories of which a descriptor is kept.
 const MAX_FOLDERS: usize = 64;
 
+/// How long a file is held open for writing that nobody writes to.
+const WRITER_IDLE: Duration = Duration::from_millis(500);
+
 /// What a descriptor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -50,6 +61,11 @@ struct Open {
     reads: bool,
     writes: bool,
     used: u64,
+    /// When it was last wanted for writing, and as of the last look of the thread.
+    written: u64,
+    looked_at: u64,
+    /// It was written to after a sync: it stays open for writing beyond the next.
+    again: bool,
 }
 
 /// Open files by handle, and directories of which a descriptor is kept.
@@ -58,6 +74,8 @@ pub struct OpenFiles {
     files: HashMap<Handle, Open>,
     folders: LruCache<Handle, Arc<OwnedFd>>,
     uses: u64,
+    has_writers: bool,
+    ended: bool,
 }
 
 impl Default for OpenFiles {
@@ -67,6 +85,8 @@ impl Default for OpenFiles {
             // Bounded by `keep_folder`.
             folders: LruCache::unbounded(),
             uses: 0,
+            has_writers: false,
+            ended: false,
         }
     }
 }
@@ -90,6 +110,9 @@ impl OpenFiles {
             Use::Syncing => true,
         };
         open.used = self.uses;
+        if wanted == Use::Writing {
+            open.written = self.uses;
+        }
         serves.then(|| Arc::clone(&open.file))
     }
 
@@ -124,7 +147,11 @@ impl OpenFiles {
             reads,
             writes,
             used,
+            written: used,
+            looked_at: 0,
+            again: self.files.get(&handle).is_some_and(|before| before.again),
         };
+        self.has_writers |= writes;
         self.files.insert(handle, open);
     }
 
@@ -135,13 +162,104 @@ impl OpenFiles {
     }
 }
 
+/// Open files, and the thread that closes what is open for writing.
+#[derive(Debug, Default)]
+pub struct Files {
+    open: Mutex<OpenFiles>,
+    /// There is one again, or the end has come.
+    writer: Condvar,
+}
+
+impl Files {
+    pub fn lock(&self) -> MutexGuard<'_, OpenFiles> {
+        self.open.lock()
+    }
+
+    /// Starts the thread; it ends by [`Files::end`].
+    pub fn start() -> std::io::Result<(Arc<Self>, JoinHandle<()>)> {
+        let files = Arc::<Self>::default();
+        let watched = Arc::clone(&files);
+        let thread = std::thread::Builder::new()
+            .name("nfs-writers".to_owned())
+            .spawn(move || watched.close_idle_writers())?;
+        Ok((files, thread))
+    }
+
+    pub fn end(&self) {
+        self.open.lock().ended = true;
+        self.writer.notify_one();
+    }
+
+    fn close_idle_writers(&self) {
+        loop {
+            let mut open = self.open.lock();
+            while !open.has_writers && !open.ended {
+                self.writer.wait(&mut open);
+            }
+            if !open.ended {
+                self.writer.wait_for(&mut open, WRITER_IDLE);
+            }
+            if open.ended {
+                return;
+            }
+            let mut idle = Vec::new();
+            open.has_writers = false;
+            for (handle, one) in open.files.iter_mut().filter(|(_, one)| one.writes) {
+                if one.written == one.looked_at {
+                    one.again = false;
+                    idle.push((*handle, Arc::clone(&one.file)));
+                }
+                one.looked_at = one.written;
+            }
+            drop(open);
+            for (handle, file) in idle {
+                self.only_read(&handle, &file);
+            }
+            let mut open = self.open.lock();
+            open.has_writers |= open.files.values().any(|one| one.writes);
+        }
+    }
+
+    /// A descriptor for reading takes the place of this one, if it can be had, and the other again.
+    fn only_read(&self, handle: &Handle, file: &Arc<File>) {
+        if !may_access(&**file, libc::W_OK) {
+            return;
+        }
+        let Ok(reader) = File::open(proc_path(file)) else {
+            return;
+        };
+        let mut open = self.open.lock();
+        let same = |one: &&mut Open| Arc::ptr_eq(&one.file, file);
+        let Some(one) = open.files.get_mut(handle).filter(same) else {
+            return;
+        };
+        let writer = std::mem::replace(&mut one.file, Arc::new(reader));
+        [one.reads, one.writes] = [true, false];
+        drop(open);
+        drop(writer);
+    }
+
+    /// What was written to a file is stable.
+    pub fn synced(&self, handle: &Handle) {
+        let mut open = self.open.lock();
+        let first = |one: &&mut Open| one.writes && !one.again;
+        let Some(one) = open.files.get_mut(handle).filter(first) else {
+            return;
+        };
+        one.again = true;
+        let file = Arc::clone(&one.file);
+        drop(open);
+        self.only_read(handle, &file);
+    }
+}
+
 pub(super) fn errno(error: &std::io::Error) -> nfsstat3 {
     status_of(Errno::from_io_error(error).unwrap_or(Errno::IO))
 }
 
 impl DirectoryStore {
-    /// The file behind an object, open for reading and writing or, if the file system does not
-    /// let, for what it is wanted.
+    /// The file behind an object, open for what it is wanted; for writing it is open for reading,
+    /// too, where the file system lets it.
     pub(super) fn open_file(
         &self,
         (handle, object): (&Handle, &Object),
@@ -159,9 +277,9 @@ impl DirectoryStore {
         }
         drop(open);
         let ways: &[[bool; 2]] = match wanted {
-            Use::Reading => &[[true, true], [true, false]],
+            Use::Reading => &[[true, false]],
             Use::Writing => &[[true, true], [false, true]],
-            Use::Syncing => &[[true, true], [true, false], [false, true]],
+            Use::Syncing => &[[true, false], [false, true]],
         };
         let path = proc_path(&object.fd);
         let mut refused = nfsstat3::NFS3ERR_IO;
@@ -178,7 +296,11 @@ impl DirectoryStore {
     pub(super) fn keep_open(&self, handle: Handle, file: File, way: [bool; 2]) -> Arc<File> {
         let file = Arc::new(file);
         let mut open = self.open.lock();
+        let first = way[1] && !open.has_writers;
         open.put(handle, Arc::clone(&file), way);
+        if first {
+            self.open.writer.notify_one();
+        }
         file
     }
 

@@ -26,6 +26,8 @@ use super::known::MAX_NAMES;
 use super::object::{LOOK, Object, open_below};
 use crate::Handle;
 
+/// Searches for one object, before a client is told to ask again.
+const FIND_TRIES: usize = 4;
 /// Tries to open by kernel handle while the kernel is out of memory, or says so.
 const MAX_TRIES: usize = 1000;
 /// Times that the kernel's path of an object is followed while local processes rename it.
@@ -84,6 +86,18 @@ fn below<'p>(top: &[u8], path: &'p [u8]) -> Option<&'p [u8]> {
 impl DirectoryStore {
     /// Finds the object of a handle to which no known name leads.
     pub(super) fn find(&self, handle: &Handle) -> Result<Object, nfsstat3> {
+        let mut found = self.find_once(handle);
+        for _ in 1..FIND_TRIES {
+            // What a search saw was gone when it was looked at: another file had its number, say.
+            if !matches!(found, Err(nfsstat3::NFS3ERR_JUKEBOX)) {
+                break;
+            }
+            found = self.find_once(handle);
+        }
+        found
+    }
+
+    fn find_once(&self, handle: &Handle) -> Result<Object, nfsstat3> {
         let known = self.known.lock();
         if known.is_gone((handle.object, handle.generation)) {
             return Err(STALE);

@@ -28,6 +28,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, fstatvfs, makedev};
@@ -36,7 +37,7 @@ use wire::nfs3::{
     sattr3, stable_how, writeverf3,
 };
 
-use self::data::{OpenFiles, Use};
+use self::data::{Files, Use};
 use self::find::Searches;
 use self::kernel::{kernel_handle, may_access, open_kernel_handle, proc_path, status_of};
 use self::known::Known;
@@ -81,7 +82,8 @@ pub struct DirectoryStore {
     in_memory: bool,
     known: Mutex<Known>,
     searches: Mutex<Searches>,
-    open: Mutex<OpenFiles>,
+    open: Arc<Files>,
+    closer: Option<JoinHandle<()>>,
     locks: Vec<Mutex<()>>,
     verifier: AtomicU64,
 }
@@ -98,6 +100,7 @@ impl DirectoryStore {
             open_kernel_handle(&mount, bytes.get(..length).unwrap_or_default())
         };
         let by_kernel_handle = options.kernel_handles && kernel().is_ok();
+        let (open, closer) = Files::start()?;
         let store = DirectoryStore {
             root_inode: stat.st_ino,
             device: stat.st_dev,
@@ -107,7 +110,8 @@ impl DirectoryStore {
             in_memory: fstatfs(&mount)?.f_type == TMPFS,
             known: Mutex::default(),
             searches: Mutex::default(),
-            open: Mutex::default(),
+            open,
+            closer: Some(closer),
             locks: (0..LOCKS).map(|_| Mutex::new(())).collect(),
             verifier: AtomicU64::new(options.instance),
             root: Arc::new(root),
@@ -156,6 +160,14 @@ impl DirectoryStore {
         let object = self.locate(handle).map_err(|status| (status, None))?;
         let result = action(&object);
         with(result, object.now())
+    }
+}
+
+impl Drop for DirectoryStore {
+    fn drop(&mut self) {
+        self.open.end();
+        // With it go the last descriptors: what lies below may be unmounted.
+        let _ = self.closer.take().map(JoinHandle::join);
     }
 }
 
@@ -300,7 +312,11 @@ impl Store for DirectoryStore {
             committed: stable,
             verifier,
         };
-        with(self.make_stable(&open, stable).map(|()| done), wcc)
+        let stored = self.make_stable(&open, stable);
+        if stored.is_ok() && stable != stable_how::UNSTABLE {
+            self.open.synced(file);
+        }
+        with(stored.map(|()| done), wcc)
     }
     fn create(&self, caller: &Caller, (dir, name): Place<'_>, how: &createhow3) -> Changed<Found> {
         self.change(dir, |dir| self.create_in(caller, (dir, name), how))
@@ -426,6 +442,9 @@ impl Store for DirectoryStore {
         let (open, wcc) =
             self.change(file, |object| self.open_file((file, object), Use::Syncing))?;
         let stable = self.make_stable(&open, stable_how::FILE_SYNC);
+        if stable.is_ok() {
+            self.open.synced(file);
+        }
         with(stable.map(|()| verifier), wcc)
     }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from nfslab.hosts.base import LOOPBACK
@@ -27,6 +28,8 @@ class EmbeddedServing(WebServing):
         config: dict[str, Any] = {
             "listen": f"{LOOPBACK if self.behind else link.server}:0",
             "allow": [] if self.behind else let_in(link),
+            # (Behind another server it is that one's user who connects.)
+            "users": [] if self.behind else sorted({0, os.geteuid()}),
             "root": str(served.root),
             "post_log": str(served.post_log),
             "sync_posts": p.sync_posts,
