@@ -30,7 +30,7 @@ class Planted:
         return {"answered": 60 if self.ended else 0, "queue": 3, "queue_max": 9}
 
     def operations(self) -> list[dict[str, Any]]:
-        return [{"operation": "READ", "calls": 60}]
+        return [{"operation": "READ", "calls": 60 if self.ended else 40}]
 
     def lost(self) -> dict[str, int]:
         return {"calls": self._lost, "samples": 0}

@@ -35,7 +35,7 @@ CALLS = [
 def run(tmp_path: Path) -> Iterator[Run]:
     workload = CommandWorkload(CommandParameters(data="disk", argv=["true"]))
     with run_of(workload, tmp_path) as made:
-        made.context.timed.start_ns = 10 * SECOND
+        made.context.timed.start_ns, made.context.timed.end_ns = 10 * SECOND, 11 * SECOND - 1
         yield made
 
 
@@ -60,6 +60,7 @@ def test_instants_and_figures_are_exact(run: Run) -> None:
     summary = evidence.summary["servers"]["share"]
     assert (summary["rows"], summary["lost"], summary["left_out"]) == (3, 0, 0)
     read, write = summary["operations"]
+    assert (read["timed_calls"], write["timed_calls"]) == (1, 0), "of the timed part"
     assert (read["operation"], read["calls"], write["operation"]) == ("READ", 2, "WRITE")
     # Waiting 3 and 1, service 12 and 6, sending 1 and 10.
     means = [read[f"{span}_mean_ns"] for span in nfs_server.SPANS]

@@ -43,7 +43,8 @@ def test_rates_are_exact_differences(run: Run) -> None:
     assert evidence.tables["rpc_tcp"].num_rows == 4
     summary = evidence.summary["clients"]["remote"]
     assert summary["counters"] == {"answered": 60}
-    assert summary["operations"][0]["operation"] == "READ"
+    (read,) = summary["operations"]
+    assert (read["operation"], read["watched_calls"]) == ("READ", 20), "40 prepared the run"
     assert evidence.summary["notes"] == ["remote: 4 calls were lost: they came too fast"]
     assert evidence.cpu_s is not None
     assert evidence.cpu_s >= 0

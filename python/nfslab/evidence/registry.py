@@ -23,6 +23,7 @@ EVIDENCE: dict[str, str] = {
     "offered_load": "nfslab.evidence.offered_load.kind:OfferedLoadEvidence",
     "web": "nfslab.evidence.web.kind:WebEvidence",
     "scalability": "nfslab.evidence.scalability.kind:ScalabilityEvidence",
+    "call_counts": "nfslab.evidence.call_counts.kind:CallCountsEvidence",
     "nfs_server": "nfslab.evidence.nfs_server.kind:NfsServerEvidence",
     "profile": "nfslab.evidence.profile.kind:ProfileEvidence",
     "syscalls": "nfslab.evidence.syscalls.kind:SyscallsEvidence",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.display.numbers import counted as count
 from nfslab.display.numbers import quantity
+from nfslab.evidence.call_counts.counts import call_counts
 from nfslab.report.conditions import collectors
 from nfslab.report.model import Warning
 from nfslab.results.selection import point_label, scalar_paths
@@ -62,6 +63,7 @@ def warnings_of(
         *_places(outcomes),
         *_page_cache(counted),
         *collector_warnings(counted),
+        *call_warnings(counted),
         *_odd_values(outcomes),
         *_modes(outcomes, points),
         *_attempts(outcomes),
@@ -299,6 +301,25 @@ def collector_warnings(counted: Sequence[RunRecord]) -> list[Warning]:
             text = f"collector {name} used {share:.0%} of one CPU: it may have slowed the runs"
             found.append(Warning("warning", "collector", text))
     return found
+
+
+def call_warnings(counted: Sequence[RunRecord]) -> list[Warning]:
+    """Collectors that counted fewer NFS calls than others that watched the same."""
+    lacking: dict[str, dict[str, list[str]]] = {}
+    for record in counted:
+        found = call_counts(record)
+        for one in found.missing if found else ():
+            lacking.setdefault(one.collector, {}).setdefault(record.run_id, []).append(one.said)
+    return [
+        Warning(
+            "warning",
+            "calls",
+            f"collector {name} is incomplete in {len(runs)} of {count(len(counted), 'run')}: it "
+            f"counted {', '.join(next(iter(runs.values()))[:MAX_MESSAGES])}, as others show",
+            list(runs),
+        )
+        for name, runs in lacking.items()
+    ]
 
 
 def _odd_values(outcomes: Outcomes) -> list[Warning]:

@@ -19,6 +19,7 @@ from nfslab.display.sections import Column, Section, Table
 from nfslab.errors import ResultsError
 from nfslab.evidence.base import ColumnSpec, EvidenceKind, Facts, TableSpec
 from nfslab.evidence.by_mount import operations_of
+from nfslab.evidence.call_counts.counts import NOT_DERIVED, why_incomplete
 from nfslab.evidence.capture import gaps
 from nfslab.evidence.capture.section import capture_section
 from nfslab.evidence.capture.stored import ANALYSIS_TABLE, stored_analysis
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import Found, RunFacts, SealedRun
     from nfslab.evidence.same import Same, ToCell
 
+COLLECTOR: Final = "capture"
 OPERATIONS_MOST: Final = 12
 """Rows of a point, the most frequent operations first."""
 INTRO: Final = (
@@ -138,7 +140,7 @@ class CaptureEvidence(EvidenceKind[CaptureFacts]):
         capture = stored_analysis(run.run.folder, f"capture of {run.run.run_id}")
         if capture is None:
             return None
-        made = capture_section(capture, self.kind, by=())
+        made = capture_section(_whole_only(capture, run), self.kind, by=())
         sentences = [made.intro, *made.sentences]
         return replace(made, title=self.title, sentences=sentences, notes=_notes(run, made.notes))
 
@@ -197,7 +199,7 @@ def _part(run: RunFacts[CaptureFacts], problems: list[str]) -> Section | None:
         return None
     name = "capture-" + re.sub(r"[^A-Za-z0-9-]", "-", run.run.run_id)
     # Only what is JSON stays in memory until the page is written.
-    light = replace(capture, blobs={})
+    light = replace(_whole_only(capture, run), blobs={})
     made = capture_section(light, name, load=partial(_again, run.run))
     return replace(made, notes=_notes(run, made.notes))
 
@@ -209,8 +211,19 @@ def _again(run: SealedRun) -> CaptureAnalysis:
     return capture
 
 
+def _whole_only(capture: CaptureAnalysis, run: RunFacts[CaptureFacts]) -> CaptureAnalysis:
+    """Without how files are accessed where calls are missing: it is told by what lies between."""
+    if not why_incomplete(run.run.record, COLLECTOR):
+        return capture
+    content: Any = {name: part for name, part in capture.content.items() if name != "access"}
+    return replace(capture, content=content)
+
+
 def _notes(run: RunFacts[CaptureFacts], notes: Sequence[str]) -> list[str]:
-    return [*run.facts.notes, *notes]
+    lacks = why_incomplete(run.run.record, COLLECTOR)
+    what = "order, sizes and stability of READs and WRITEs"
+    said = [NOT_DERIVED.format(lacks=lacks, what=what)] if lacks else []
+    return [*said, *run.facts.notes, *notes]
 
 
 def _whole(points: Sequence[Same[CaptureFacts]]) -> Table:

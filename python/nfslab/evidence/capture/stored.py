@@ -34,7 +34,7 @@ NS_PER_MS = 1e6
 CONTENT = "content"
 """Name of the row of `capture_analysis` that is the JSON object."""
 ANALYSIS_TABLE = "capture_analysis"
-SUMMARY_OPERATIONS = 12
+SUMMARY_OPERATIONS = 64
 RATES = (
     "sent_calls", "answered_calls", "sent_bytes", "answered_bytes", "read_bytes", "written_bytes",
     "retransmissions", "duplicate_replies",

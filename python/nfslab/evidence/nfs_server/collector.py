@@ -170,7 +170,9 @@ class _Watch:
         ):
             if count := served.ended.get(key, 0):
                 self._notes.append(f"{name}: {count} calls {words}")
-        operations = [] if served.calls is None else _operations(served.calls)
+        timed = self._context.timed
+        within = (timed.start_ns or 0, timed.end_ns or 0)
+        operations = [] if served.calls is None else _operations(served.calls, within)
         figures = {key: served.ended.get(key) for key in ("rows", "lost", "left_out", "cpu_s")}
         return figures | {"operations": operations}
 
@@ -193,8 +195,8 @@ def _tables(all_served: Mapping[str, _Served], zero_ns: int) -> dict[str, pa.Tab
     return {TABLE: whole.unify_dictionaries().sort_by("t_ns")}
 
 
-def _operations(calls: pa.Table) -> list[dict[str, Any]]:
-    """By operation: how many, and how long each span took, in nanoseconds."""
+def _operations(calls: pa.Table, timed_ns: tuple[int, int]) -> list[dict[str, Any]]:
+    """By operation: how many, also of the timed part, and how long each span took, in ns."""
     import numpy as np
 
     from nfslab.results.coded_texts import coded_texts
@@ -203,10 +205,13 @@ def _operations(calls: pa.Table) -> list[dict[str, Any]]:
 
     spans = parts_of([calls[name].to_numpy() for name in INSTANTS])
     names, which = coded_texts(calls["operation"])
+    received = calls["received_ns"].to_numpy()
+    within = (received >= timed_ns[0]) & (received <= timed_ns[1])
     found: list[dict[str, Any]] = []
     for number, operation in enumerate(names):
         mine = spans[:, which == number]
         row: dict[str, Any] = {"operation": operation, "calls": int(mine.shape[1])}
+        row["timed_calls"] = int(within[which == number].sum())
         for span, values in zip(SPANS, mine, strict=True):
             row[f"{span}_mean_ns"] = float(np.mean(values))
             made = quantiles(values, list(QUANTILES.values()))

@@ -117,6 +117,8 @@ class _Client:
 
     source: RpcRecorder | KernelRecorder
     before: Mapping[str, int]
+    calls_before: Mapping[str, int]
+    """By operation: what prepared the run."""
     samples: dict[str, list[pa.Table]] = field(default_factory=dict)
     calls: BoundedRows = field(default_factory=lambda: BoundedRows(CALL_ROWS_MAX))
 
@@ -127,7 +129,7 @@ class _Watch:
     def __init__(self, context: RunContext, p: RpcCollectorParameters) -> None:
         self._context, self._p = context, p
         sources = context.services.rpc_recorders.items()
-        self._clients = {name: _Client(s, s.counters()) for name, s in sources}
+        self._clients = {name: _Client(s, s.counters(), _calls_of(s)) for name, s in sources}
         # 262,144 records wait in the client: 1.3 million calls a second.
         self._thread = DrainThread(self._take, "rpc records")
         self._notes: list[str] = []
@@ -195,7 +197,10 @@ class _Watch:
             if key not in GAUGES and not key.endswith("_max")
         }
         timed = self._timed_calls(name, client.samples.get("operations", []))
-        operations = [one | {"timed_calls": timed.get(one["operation"])} for one in operations]
+        for one in operations:
+            name = one["operation"]
+            one["timed_calls"] = timed.get(name)
+            one["watched_calls"] = one["calls"] - client.calls_before.get(name, 0)
         return {"counters": moved, "operations": operations, "lost": lost}
 
     def _timed_calls(self, name: str, samples: list[pa.Table]) -> dict[str, float]:
@@ -215,6 +220,10 @@ class _Watch:
                 f"near its ends (a reading each {self._p.interval:g} s was asked for)"
             )
         return found
+
+
+def _calls_of(source: RpcRecorder | KernelRecorder) -> dict[str, int]:
+    return {one["operation"]: one["calls"] for one in source.operations()}
 
 
 def _tables(clients: Mapping[str, _Client], zero_ns: int) -> dict[str, pa.Table]:

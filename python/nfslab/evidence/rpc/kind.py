@@ -15,6 +15,7 @@ from nfslab.display import cells
 from nfslab.display.sections import Column, Section, Table
 from nfslab.evidence.base import EvidenceKind, Facts, TableSpec
 from nfslab.evidence.by_mount import by_mount, operations_of, series_table
+from nfslab.evidence.call_counts.counts import NOT_DERIVED, why_incomplete
 from nfslab.evidence.over_time import PanelSpec, middle, named_panel, read_named, timed_mean
 from nfslab.evidence.same import MOUNT, OPERATION, POINT, RUNS, median, noted, total
 
@@ -106,7 +107,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         series_table("rpc_series", _SERIES, ("outstanding", "queue"), optional=True),
     )
     Facts: ClassVar[type[Facts]] = RpcFacts
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def facts(self, run: SealedRun) -> RpcFacts | None:
         """Of the collector's summary."""
@@ -116,14 +117,18 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         series = _read_series(run)
         counted = run.record.metrics.get("transactions")
         transactions = None
+        notes = list(summary.get("notes", []))
         if counted is not None and run.record.operations == "transactions":
-            transactions = counted.value
+            if lacks := why_incomplete(run.record, "rpc"):
+                notes.append(NOT_DERIVED.format(lacks=lacks, what="calls of a transaction"))
+            else:
+                transactions = counted.value
         return RpcFacts(
             clients=tuple(
                 _client(name, one, series).model_copy(update={"transactions": transactions})
                 for name, one in summary["clients"].items()
             ),
-            notes=tuple(summary.get("notes", [])),
+            notes=tuple(notes),
         )
 
     def section(self, found: Found[RpcFacts]) -> Section | None:

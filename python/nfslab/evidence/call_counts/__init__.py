@@ -1,0 +1,1 @@
+"""How many NFS calls each collector counted, side by side."""
