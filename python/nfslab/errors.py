@@ -5,7 +5,8 @@ three parts and leaves with the error's exit code; anything that is not a `Nfsla
 is a defect of nfslab and shows its traceback.
 
 Exit codes follow the convention that scripts rely on: 2 for bad usage (nothing was
-run), 1 for a run that failed, 130 for an interrupted one (128 + SIGINT).
+run), 1 for a run that failed, 130 for an interrupted one (128 + SIGINT); 0 where Ctrl-C is the way
+to end a command.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def test_what_the_core_refuses_is_said(tmp_path: Path, capsys: Capture) -> None:
         (2, "8192 or 16384", (tmp_path, "--size", "10000")),
         (2, "direct = false", (tmp_path, "--size", "1M", "--phases", "char_read", "--direct")),
         (1, "too little room", (tmp_path, "--size", "4096T", "--block", "64M")),
-        (1, "directory", ("/nonexistent", "--size", "1M")),
+        (2, "does not exist", ("/nonexistent", "--size", "1M")),
     ):
         said = nfslab(capsys, "files", *arguments)
         assert (said.code, said.out) == (code, ""), arguments

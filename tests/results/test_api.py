@@ -96,7 +96,7 @@ def test_several_experiments_are_listed_not_mixed(tmp_path: Path) -> None:
     write_files(tmp_path)
     assert nfslab.open(tmp_path).name == "bonnie-2001"
     write_pgbench(tmp_path, Recipe(clients=(1,), repetitions=1, samples=False))
-    with pytest.raises(ResultsError, match="holds 2 experiments"):
+    with pytest.raises(UsageError, match="holds 2 experiments"):
         nfslab.open(tmp_path)
     assert [one.name for one in api.open_all(tmp_path)] == ["bonnie-2001", "placement-2001"]
 

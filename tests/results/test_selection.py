@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from nfslab.errors import ResultsError, UsageError
+from nfslab.errors import UsageError
 from nfslab.results.outcomes import locate
 from nfslab.results.selection import parse_selection, same_level, split_selection
 
@@ -94,10 +94,10 @@ def test_the_folder_above_will_do_when_it_holds_one(tmp_path: Path) -> None:
     path = write_pgbench(tmp_path, RECIPE).path
     assert factors(f"{tmp_path}:clients=5,placement=together") == [("together", 5)]
     write_files(tmp_path)
-    with pytest.raises(ResultsError, match="holds 2 experiments") as caught:
+    with pytest.raises(UsageError, match="holds 2 experiments") as caught:
         locate(tmp_path)
     assert path.name in caught.value.why
-    with pytest.raises(ResultsError, match="no experiment"):
+    with pytest.raises(UsageError, match="no experiment"):
         locate(path / "runs")
     with pytest.raises(UsageError, match="cannot read"):
         parse_selection(str(tmp_path / "nowhere"))

@@ -228,7 +228,7 @@ impl Plan {
             }
             _ => {
                 let why = "its size is not clear";
-                let fix = "Give one of file_set.files and file_set.bytes_per_op_per_s.";
+                let fix = "Give one of --files and --bytes-per-op (files, bytes_per_op in a file).";
                 return Err(LoadError::plan("file_set", &set.directory, why, fix));
             }
         };

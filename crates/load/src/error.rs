@@ -169,7 +169,9 @@ impl LoadError {
             }
             LoadError::Call { .. } => match self.kind() {
                 "read_only" => "Export it for writing: every mix changes something.",
-                "space" => "Lower the load or file_set.bytes_per_op_per_s, or give it more room.",
+                "space" => {
+                    "Lower the load or --bytes-per-op (bytes_per_op in a file), or give it more room."
+                }
                 "permission" => {
                     "Give the caller (uid and gid of the plan) write access to the export's root."
                 }

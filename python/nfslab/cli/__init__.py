@@ -3,11 +3,12 @@
 The group imports a command's module when that command is used (see `registry`), so that
 `nfslab --help` stays within a third of a second. Errors that a person can act upon are
 printed in three lines (what, why, fix); the exit code tells a script what happened:
-2 bad usage, 1 a failed run, 130 interrupted.
+2 bad usage, 1 a failed run, 130 interrupted (0 where Ctrl-C is the way to end a command).
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib
 import os
@@ -22,7 +23,7 @@ from nfslab.display import called
 from nfslab.errors import NfslabError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 EXAMPLES = """\b
 Examples:
@@ -50,6 +51,16 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the registry: the order of a first session."""
         return list(COMMANDS)
+
+    def make_context(self, *arguments: Any, **named: Any) -> click.Context:
+        """As click does; help may be piped."""
+        with _reader_may_go():
+            return super().make_context(*arguments, **named)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; output may be piped."""
+        with _reader_may_go():
+            return super().invoke(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command's module; None when nobody knows the name."""
@@ -83,6 +94,24 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+@contextlib.contextmanager
+def _reader_may_go() -> Iterator[None]:
+    """Who reads our output may go away (`nfslab list | head`): no error of ours, though click ends
+    with 1 for it. What the command came to stays."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError as error:
+        # Python writes what is left of it at the end, and would fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        ended = error.__context__
+        if ended is None or isinstance(ended, BrokenPipeError):
+            raise click.exceptions.Exit(0) from None
+        raise ended from None
+
+
 @click.group(cls=LazyGroup, epilog=EXAMPLES, context_settings={"max_content_width": 100})
 @click.version_option(__version__, prog_name="nfslab")
 def cli() -> None:
@@ -104,10 +133,6 @@ def main() -> NoReturn:
     except (KeyboardInterrupt, click.Abort):
         print("nfslab: interrupted; everything that was finished is kept.", file=sys.stderr)
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away (`nfslab list | head`): no error of ours.
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
         # Files are written with errors of their own: what has no name is our output.
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or error.filename:

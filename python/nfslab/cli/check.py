@@ -34,10 +34,9 @@ made anew of the runs by whoever reads them.
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(results: Path, as_json: bool) -> None:
     """Check all files that reports read below RESULTS (default: results)."""
-    from nfslab.results.outcomes import experiments_in
-    from nfslab.results.store import RECORD
+    from nfslab.results.outcomes import located
 
-    paths = [results] if (results / RECORD).is_file() else experiments_in(results)
+    paths = located(results)
     with Progress(sys.stderr, quiet_s=1.0, every_s=10.0) as progress:
         found = [_checked(path, progress) for path in paths]
     if as_json:

@@ -64,7 +64,7 @@ Use a size well above the memory, or --direct, when the page cache is not what y
 
 
 @click.command("files", epilog=EPILOG)
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option(
     "--size",
     callback=SIZE,

@@ -8,7 +8,8 @@ The process in the background is this command again, which says on its standard 
 ready, or why not (`nfslab.machine.agent`); a fork of a process with threads would be no sound
 base for one.
 
-Exit code: 0 mounted (--foreground: and unmounted again), 1 failed, 2 bad usage, 130 interrupted.
+Exit code: 0 mounted (--foreground: and unmounted again, by Ctrl-C, too), 1 failed, 2 bad usage, 130
+interrupted before it was mounted.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from nfslab.errors import NfslabError, RunFailed, of_core
 from nfslab.machine.agent import error_content, error_of, event
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nfslab._core import Mount
 
 EPILOG = """\b
@@ -42,7 +45,7 @@ here. Without a portmapper on the server give port= and mountport=.
 """
 
 EVENT_BYTES_MAX = 1 << 20
-USAGE_KINDS = {"option", "source", "config"}
+USAGE_KINDS = {"option", "source", "config", "directory"}
 """Kinds of CoreError that are bad usage, not a failure."""
 
 
@@ -91,12 +94,7 @@ def _serve(source: str, directory: Path, options: str, as_json: bool, behind: bo
                 raise of_core(error, USAGE_KINDS) from error
             said = _effective(mount)
             with counters_offered(mount):
-                if behind:
-                    _tell("mounted", **said)
-                else:
-                    _print(said, as_json)
-                    sys.stdout.flush()
-                _stay(mount)
+                _stay(mount, lambda: _tell("mounted", **said) if behind else _print(said, as_json))
     except NfslabError as error:
         if not behind:
             raise
@@ -128,11 +126,13 @@ def _require_answer(directory: Path) -> None:
         )
 
 
-def _stay(mount: Mount) -> None:
+def _stay(mount: Mount, say: Callable[[], None]) -> None:
     """Until it is unmounted; a signal unmounts, lazily if it is in use, or by force."""
     from nfslab._core import CoreError
 
     try:
+        say()
+        sys.stdout.flush()
         mount.wait()
     except _Forced:
         mount.unmount("force")
@@ -145,7 +145,6 @@ def _stay(mount: Mount) -> None:
                 f"{mount.directory} was in use: it is out of sight, and its users get errors",
                 fix="leave the folder before the mount is ended",
             ) from None
-        raise
 
 
 def _tell(name: str, **content: Any) -> None:

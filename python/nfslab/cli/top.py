@@ -1,7 +1,7 @@
 """`nfslab top`: what NFS mounts and servers of this machine do, now.
 
 On a terminal until q or Ctrl-C; with --json a line a reading for programs, the first after one
-interval. Exit code: 0 (q, --count), 2 bad usage, 130 Ctrl-C.
+interval. Exit code: 0 (q, Ctrl-C, --count), 2 bad usage, 130 Ctrl-C before --count readings.
 """
 
 from __future__ import annotations
@@ -73,12 +73,16 @@ def command(names: tuple[str, ...], as_json: bool, interval: float, count: int |
         seen = look(files=files)
         return views.take(seen.readings, seen.silent), seen.problems
 
-    if as_json:
-        _lines(read, interval, count)
-        return
     from nfslab.live.screen import Screen, watch
 
-    watch(Screen(interval), read, count)
+    try:
+        if as_json:
+            _lines(read, interval, count)
+        else:
+            watch(Screen(interval), read, count)
+    except KeyboardInterrupt:
+        if count is not None:
+            raise
 
 
 def _known(names: Sequence[str]) -> list[str]:

@@ -46,7 +46,7 @@ def command(directory: str | None, lazy: bool, force: bool, stale: bool) -> None
 
     place = without_links(Path(directory))
     if not is_mounted(place):
-        raise RunFailed(
+        raise UsageError(
             f"{directory} is no mount of nfslab",
             fix="see the ones there are: grep fuse.nfslab /proc/mounts",
         )

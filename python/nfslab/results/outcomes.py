@@ -236,12 +236,12 @@ def locate(path: Path) -> Path:
     """The folder of the one experiment that `path` means.
 
     `path` is an experiment's folder, or a folder with exactly one experiment in it. With
-    several, the `ResultsError` lists them.
+    several, the `UsageError` lists them.
     """
     inside = located(path)
     if len(inside) == 1:
         return inside[0]
-    raise ResultsError(
+    raise UsageError(
         f"{path} holds {len(inside)} experiments",
         why=_some([entry.name for entry in inside]),
         fix=f"give one of them, such as {inside[-1]}",
@@ -252,7 +252,7 @@ def located(path: Path) -> list[Path]:
     """The folders of the experiments that `path` means: itself, or those right below it."""
     inside = [path] if (path / RECORD).is_file() else experiments_in(path)
     if not inside:
-        raise ResultsError(
+        raise UsageError(
             f"there is no experiment in {path}",
             why=f"neither it nor a folder in it holds {RECORD}",
             fix="give the folder that `nfslab run --results` wrote to",

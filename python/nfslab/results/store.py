@@ -25,7 +25,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nfslab.errors import ResultsError, RunFailed, system_errors
+from nfslab.errors import ResultsError, RunFailed, UsageError, system_errors
 from nfslab.results import catalogue as catalogue_file
 from nfslab.results.catalogue import CATALOGUE, PARTIAL_PREFIX, RUNS, catalogue_line, line_json
 from nfslab.results.checksums import CHANGED, Depth, crc32_of, with_crc32, write_checksums
@@ -116,10 +116,10 @@ class ExperimentFolder:
 
     @classmethod
     def open(cls, path: Path) -> ExperimentFolder:
-        """The experiment in `path`; `ResultsError` when there is none or it is damaged."""
+        """The experiment in `path`; `ResultsError` when it is damaged, `UsageError` for none."""
         path = Path(path)
         if not (path / RECORD).is_file():
-            raise ResultsError(
+            raise UsageError(
                 f"{path} is not the folder of an experiment",
                 why=f"there is no {RECORD} in it" if path.is_dir() else "no such folder",
                 fix="`nfslab list RESULTS` shows the experiments in a results folder",

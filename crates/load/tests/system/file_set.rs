@@ -270,7 +270,7 @@ fn refusals_say_what_and_how_to_mend_it() {
     let world = World::memory(1 << 20);
     let (kind, why, fix) = refused(&world, &world.plan());
     assert_eq!(kind, "space", "{why}");
-    assert!(why.contains("NFS3ERR_NOSPC") && fix.contains("bytes_per_op_per_s"));
+    assert!(why.contains("NFS3ERR_NOSPC") && fix.contains("--bytes-per-op"));
 
     let world = World::memory(1 << 28);
     let mut plan = world.plan();
@@ -290,7 +290,7 @@ fn refusals_say_what_and_how_to_mend_it() {
     let world = World::null(4096);
     let (kind, _, fix) = refused(&world, &world.plan());
     assert_eq!(kind, "file_set", "its marker is a file of zeros");
-    assert!(fix.contains("file_set.calibration"), "{fix}");
+    assert!(fix.contains("--calibration"), "{fix}");
 }
 
 #[test]
