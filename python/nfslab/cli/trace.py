@@ -297,7 +297,7 @@ def _by_several(
     from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 
     spool, here = options["spool"], options["cluster"] is None
-    why = _by_one_because(side, asked, here=here)
+    why = _by_one_because(side, asked)
     if why is None and spool is None and not here and followed.needs_spool(asked):
         raise UsageError(
             "what hosts read has to come here, and no folder is named for it",
@@ -306,6 +306,13 @@ def _by_several(
     notes: list[str] = []
     found = None
     if why is None:
+        if (
+            here
+            and followed.needs_spool(asked)
+            and followed.processors() < followed.LEAST_PROCESSORS
+        ):
+            few = f"on fewer than {followed.LEAST_PROCESSORS} processors"
+            notes.append(f"{few} one process is faster for these tables: leave --workers out")
         files = [source for source in side if not isinstance(source, tuple)]
         try:
             with (
@@ -326,10 +333,8 @@ def _by_several(
     return found
 
 
-def _by_one_because(side: Sequence[Source], asked: Asked, *, here: bool) -> str | None:
-    """Why several processes, `here` or on other hosts, are of no use; None if they are."""
-    from nfslab.captures import followed
-
+def _by_one_because(side: Sequence[Source], asked: Asked) -> str | None:
+    """Why several processes cannot read them; None if they can."""
     files = [source for source in side if not isinstance(source, tuple)]
     if len(files) < len(side):
         return "a stream is read by one process"
@@ -339,9 +344,6 @@ def _by_one_because(side: Sequence[Source], asked: Asked, *, here: bool) -> str 
         return "there is one file"
     if asked.window_ns is not None:
         return "--from and --to need the files in a row"
-    if here and followed.needs_spool(asked) and followed.processors() < followed.LEAST_PROCESSORS:
-        few = f"on fewer than {followed.LEAST_PROCESSORS} processors"
-        return f"{few} that is faster for these tables"
     return None
 
 
