@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from nfslab.captures.analysis import Asked, CaptureAnalysis, read_captures
 from nfslab.display.figures import Heat, Lines, Points, Stacked
+from nfslab.evidence.capture import verdict
 from nfslab.evidence.capture.calls import NO_REPLY, calls_figures, panel_calls
 from nfslab.evidence.capture.figures import latencies, rpcstat, split
 from nfslab.evidence.capture.kind import CaptureEvidence, facts_of
+from nfslab.evidence.capture.places import network
 from nfslab.evidence.capture.section import capture_section, page_sections
 from nfslab.evidence.capture.stored import ANALYSIS_TABLE, analysis_table
 from nfslab.report.html.document import render_html
@@ -93,6 +95,36 @@ def test_shares_of_few_calls_are_in_no_table_of_points(
     cells = dict(zip(titles, section.tables[0].rows[0], strict=True))
     expected = "" if shown is None else shown
     assert [cells[f"in the {place}"].value for place in ("network", "server")] == [expected] * 2
+
+
+def test_a_server_of_less_than_no_time_is_told_with_the_network(tmp_path: Path) -> None:
+    """The round trip is estimated longer than most calls took: 318 % of their time, and -218 %."""
+    names = {"request": 0, "network": 3_180.0, "server": -2_180.0, "reply": 0}
+    row: dict[str, Any] = {f"{part}_ns": {"mean": ns, "p99": ns} for part, ns in names.items()}
+    row |= {f"{part}_share": ns / 1_000 for part, ns in names.items()}
+    row |= {"operation": "all", "calls": 90, "server_negative": 80, "whole_ns": {"mean": 1_000.0}}
+    capture = analysis_of(make_calls(100))
+    left_out = dict.fromkeys(("udp", "sent_again", "no_round_trip", "only_upper_bound"), 0)
+    capture.content["network"] = {
+        "operations": [row], "not_split": left_out, "capture_point": {"place": "at the client"},
+    }  # fmt: skip
+    facts = facts_of(capture, {})
+    assert facts.split == {"request": 0.0, "network and server": 1.0, "reply": 0.0}
+    figure = split([capture], "all")
+    assert figure is not None
+    bars = figure.views[0].load()
+    assert isinstance(bars, Stacked)
+    assert list(bars.wholes[0].parts) == pytest.approx([0, 1e-6, 0, 0])
+    table = network(capture.content["network"])
+    assert table is not None
+    assert [cell.text for cell in table.rows[0][3:9]] == [
+        "0 ns", "1 µs with server", "–", "0 ns", "0 ns", "–",
+    ]  # fmt: skip
+    said = [one for one in verdict.sentences(capture, []) if "of the time of" in one]
+    assert said == [
+        "Seen at the client, of the time of 90 of 100 calls 100 % passed in network and server, "
+        "which its round trips do not tell apart (request 0 %, reply 0 %)."
+    ]
 
 
 def test_every_call_is_decoded() -> None:

@@ -92,6 +92,42 @@ def test_few_of_the_calls_are_not_said_to_be_all(folder: ExperimentFolder) -> No
     assert "largest" not in said
 
 
+def test_ways_of_less_than_no_time_are_told_as_one(folder: ExperimentFolder) -> None:
+    """The server's clock is 10 ms ahead: of 4.6 ms a way takes -9 ms (-196 %)."""
+    runs = planted(folder)
+    for run in runs:
+        calls = [both(n, n, 0, 12 * MS, 1 * MS, 600_000, 0, -9 * MS) for n in range(9)]
+        write_calls(run, [*calls, both(0, 9, *WAITING, operation="GETATTR", procedure=1)])
+    section = breakdown(folder)
+    part = section.parts[0]
+    read, getattr_ = part.tables[0].rows[1:]
+    assert [cell.value for cell in read[1:]][2:8] == [0, 3 * MS, 1 * MS, 600_000, 0, 0]
+    assert (read[4].text, read[8].text) == ("3 ms (65.2 %)", "–")
+    assert getattr_[8].text == "–", "of all calls: they have the same clocks"
+    assert "spends most in both ways: " in part.sentences[0]
+    assert any("the way there holds both ways" in note for note in part.notes)
+    assert "the way there holds both ways" in section.tables[0].note
+    assert section.tables[0].rows[0][-2].text == "–"
+    for figure in (section.figures[0], part.figures[0]):
+        bars = figure.views[0].load()
+        assert isinstance(bars, Stacked)
+        assert min(min(one.parts) for one in bars.wholes) == 0
+    found = json.loads(render_json(folder.path))["latency_breakdown"]
+    assert found[0]["operations"][1]["parts"]["way back"]["share"] is None
+
+
+def test_kinds_that_are_longer_at_the_server_than_their_round_trip_are_left_out(
+    folder: ExperimentFolder,
+) -> None:
+    run = planted(folder)[0]
+    calls = [both(n, n, 0, -2 * MS, 0, 9 * MS, 0, -3 * MS) for n in range(4)]
+    write_calls(run, [*calls, both(0, 4, *WAITING, operation="GETATTR", procedure=1)])
+    found = find(NfsServerEvidence(), analyse(folder.path)).runs
+    facts = next(one.facts for one in found if one.run.run_id == run.name)
+    assert [row.operation for row in facts.rows] == ["all calls", "GETATTR"]
+    assert list(facts.left_out.values()) == [4]
+
+
 def test_json_has_every_run(folder: ExperimentFolder) -> None:
     runs = planted(folder)
     found = json.loads(render_json(folder.path))["latency_breakdown"]

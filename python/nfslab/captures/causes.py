@@ -16,6 +16,7 @@ SPLIT_FROM = 0.5
 QUEUED_PART = 0.2
 """A server's part that the queue of the round trip makes up so much of is not called its own."""
 QUEUED_SAMPLES = 5
+TOGETHER = "network and server"
 WAITED_NS = 1_000_000_000
 """A call that had no reply for so long is called unanswered, though the capture ended."""
 
@@ -41,12 +42,19 @@ def split(analysis: CaptureAnalysis) -> SplitRow | None:
     return whole if whole and whole["calls"] >= SPLIT_FROM * analysis.calls else None
 
 
+def told_as_one(row: SplitRow) -> bool:
+    """Was the estimated round trip longer than all that passed till the reply? Then the server's
+    part is below zero, and only network and server together are a time."""
+    return (row["server_ns"]["mean"] or 0.0) < 0
+
+
 def shares(whole: SplitRow) -> dict[str, float]:
     """Where the time of its calls passed, 0 to 1."""
-    return {
-        "request": whole["request_share"], "network": whole["network_share"],
-        "server": whole["server_share"], "reply": whole["reply_share"],
-    }  # fmt: skip
+    network, server = whole["network_share"], whole["server_share"]
+    between = {"network": network, "server": server}
+    if told_as_one(whole):
+        between = {TOGETHER: network + server}
+    return {"request": whole["request_share"], **between, "reply": whole["reply_share"]}
 
 
 def queued_ns(analysis: CaptureAnalysis) -> float:

@@ -16,7 +16,7 @@ from nfslab.evidence.anatomy.parts import (
     divided,
     with_rest,
 )
-from nfslab.evidence.nfs_server.breakdown import ALL
+from nfslab.evidence.nfs_server.breakdown import ALL, WAYS_JOINED
 from nfslab.evidence.nfs_server.served import served
 from nfslab.evidence.over_time import NS
 from nfslab.evidence.slowest import SlowestFacts, SlowPart
@@ -78,6 +78,7 @@ def with_calls(made: AnatomyFacts, calls: BreakdownFacts | None) -> AnatomyFacts
         update={
             "calls": calls_of(calls, made.operations),
             "calls_recorded": True,
+            "notes": (*made.notes, *[WAYS_JOINED] * calls.ways_joined),
             "wire_ns_per_byte": calls.wire_ns_per_byte,
             "writes_at_once": calls.together and calls.together.writes_at_once,
             "stable_levels_ns": calls.together.stable_levels_ns if calls.together else (),

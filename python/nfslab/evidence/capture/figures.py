@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from nfslab.captures.causes import told_as_one
 from nfslab.display.figures import (
     Axis,
     Figure,
@@ -212,6 +213,9 @@ def split(captures: Sequence[CaptureAnalysis], name: str) -> Figure | None:
                 hint = f"{count(row['calls'])} of {count(capture.calls)} calls"
             parts = (row["request_ns"], row["network_ns"], row["server_ns"], row["reply_ns"])
             means = [(part["mean"] or 0.0) / NS for part in parts]
+            if told_as_one(row):
+                means[1:3] = [means[1] + means[2], 0.0]
+                hint += ", network and server together"
             wholes.append(
                 Whole(
                     f"{label} · {capture.label}" if len(captures) > 1 else label,

@@ -111,6 +111,7 @@ class CaptureEvidence(EvidenceKind[CaptureFacts]):
         ),
     )
     Facts: ClassVar[type[Facts]] = CaptureFacts
+    version: ClassVar[int] = 2
     json_key: ClassVar[str] = "captures"
 
     def facts(self, run: SealedRun) -> CaptureFacts | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from nfslab.captures.causes import told_as_one
 from nfslab.display import numbers
 from nfslab.display.cells import count, latency, share, size, text
 from nfslab.display.sections import Cell, Column, Table, headings, row_of
@@ -230,7 +231,12 @@ def network(section: NetworkContent) -> Table | None:
 
 def _parts(row: SplitRow, figure: Literal["mean", "p99"]) -> list[Cell]:
     parts = (row["request_ns"], row["network_ns"], row["server_ns"], row["reply_ns"])
-    return [latency(part[figure]) for part in parts]
+    request, network, server, reply = (latency(part[figure]) for part in parts)
+    if told_as_one(row):
+        both = sum(part["mean"] or 0.0 for part in parts[1:3])
+        server = text(None)
+        network = text(f"{numbers.quantity(both, 'ns')} with server" if figure == "mean" else None)
+    return [request, network, server, reply]
 
 
 def not_split(section: NetworkContent) -> str:

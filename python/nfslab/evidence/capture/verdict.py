@@ -274,6 +274,7 @@ def _where(analysis: CaptureAnalysis) -> list[str]:
     what = {
         "server": "in the server",
         "network": "in the network's round trip",
+        causes.TOGETHER: "in network and server, which its round trips do not tell apart",
         "request": "in sending the request",
         "reply": "in sending the reply",
     }[where]

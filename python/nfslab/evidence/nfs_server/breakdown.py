@@ -15,6 +15,9 @@ zero. The parts:
                       bandwidth on the way out, delay and jitter lie here)
     way back       -> the client has noticed the reply (both kernels and the wire again)
 
+Where by the two clocks a way is below zero, on average of a kind of call, by more than they may be
+off, both ways of all calls are told as one, as the way there (`ways_joined`).
+
 Only calls that were answered and sent once, in the timed part, and that are in both tables
 once, are taken apart; all others are counted by the reason (`left_out`).
 """
@@ -60,7 +63,14 @@ INSTANTS: Final = (
 PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "way back")
 WIRE: Final = ("way there", "sending", "way back")
 """Parts that lie between client and server (a modelled delay or wire, too)."""
+THERE, BACK = PARTS.index("way there"), PARTS.index("way back")
+READ_APART_NS: Final = 1_000
+"""Between an instant and the reading of a clock for it."""
 ALL: Final = "all calls"
+WAYS_JOINED: Final = (
+    "By the clocks of client and server a way takes less than no time, by more than they may be "
+    "off: the way there holds both ways."
+)
 CALL: Final = "NFS call"
 COMMON: Final = ("target", "xid", "program", "procedure")
 
@@ -105,6 +115,8 @@ class BreakdownFacts(Facts):
     """Of each of `PARTS`: all calls' time, each instant shared among those under way."""
     slowest: SlowestFacts | None = None
     """The slowest 1 % of the answered calls, of all kinds and targets."""
+    ways_joined: bool = False
+    """Are both ways told as one, the way there, and the way back as nothing?"""
     clock_error_ns: int = 0
     """How far the server's instants may be off against the client's: in the ways there and back."""
 
@@ -125,6 +137,8 @@ class BreakdownFacts(Facts):
                 f"{part} in {count:,} calls" for part, count in self.negative.items()
             )
             notes.append(f"Below zero, and in all sums as they are: {listed}.")
+        if self.ways_joined:
+            notes.append(WAYS_JOINED)
         if self.clock_error_ns:
             error_us = self.clock_error_ns / 1000
             notes.append(f"The clocks of client and server agree within {error_us:.1f} us.")
@@ -155,14 +169,17 @@ def read_breakdown(run: Path, window_ns: tuple[int, int] | None = None) -> Break
         taken = taken.filter((t_ns >= window_ns[0]) & (t_ns < window_ns[1]))
     served = read_evidence(run, SERVER_TABLE, [*COMMON, "operation", *server, *SIZES])
     served, error_ns = on_clock_of(table_host(taken.schema.metadata), served, server)
-    found = take_apart(taken, served)
+    found = take_apart(taken, served, error_ns)
     return found.model_copy(
         update={"clock_error_ns": error_ns, "together": together(taken, served)}
     )
 
 
-def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
-    """The same of the two tables, with the columns that they have as evidence."""
+def take_apart(client: pa.Table, server: pa.Table, error_ns: int = 0) -> BreakdownFacts:
+    """The same of the two tables, with the columns that they have as evidence.
+
+    `error_ns`: how far the server's instants may be off.
+    """
     timed = integers(client["t_ns"]) >= 0
     answered = np.array(_equal(client["outcome"], "answered"))
     once = integers(client["sends"]) == 1
@@ -181,10 +198,12 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
     for name in ("program", "procedure"):
         same &= integers(mine[name]) == integers(theirs[name])
     mine, theirs = mine.filter(same), theirs.filter(same)
+    mine, theirs, longer, ways_joined = _possible(mine, theirs, error_ns + READ_APART_NS)
     left_out |= {
         "not in the server's record": joined.unmatched,
         "with an id that is there more than once": joined.repeated,
         "with another procedure on the server": int((~same).sum()),
+        "of kinds that were longer at the server than their round trip": longer,
     }
     left_out = {why: count for why, count in left_out.items() if count}
     if not mine.num_rows:
@@ -196,7 +215,8 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
     size_bytes = sizes(mine if mine[SIZES[0]].null_count < mine.num_rows else theirs)
     on_the_way = parts[[PARTS.index(part) for part in WIRE]].sum(axis=0).astype(np.float64)
     return BreakdownFacts(
-        rows=tuple(_rows(parts, size_bytes, mine, targets)),
+        rows=tuple(_rows(parts, size_bytes, mine, targets, ways_joined)),
+        ways_joined=ways_joined,
         wire_ns_per_byte=wire_ns_per_byte(on_the_way, size_bytes),
         shared_ns=tuple(float(clock.between(*ends).sum()) for ends in pairwise(at)),
         slowest=slowest(CALL, PARTS, parts, wholes),
@@ -206,14 +226,51 @@ def take_apart(client: pa.Table, server: pa.Table) -> BreakdownFacts:
     )
 
 
+def _possible(
+    client: pa.Table, server: pa.Table, error_ns: int
+) -> tuple[pa.Table, pa.Table, int, bool]:
+    """(both without kinds of calls of which the ways together are below zero, how many these are,
+    were the server's instants moved so that all of both ways is the way there?)."""
+
+    import pyarrow as pa
+
+    def below(ns: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Of each call: is its kind's mean?"""
+        sums, calls = np.bincount(kinds, ns), np.bincount(kinds)
+        found: NDArray[np.bool_] = (sums < -error_ns * calls)[kinds]
+        return found
+
+    kinds = coded_texts(client["operation"])[1]
+    ways = [
+        integers(server["received_ns"]) - integers(client["sent_first_ns"]),
+        integers(client["completed_ns"]) - integers(server["sent_ns"]),
+    ]
+    longer = below(ways[0] + ways[1], kinds)
+    client, server, kinds = client.filter(~longer), server.filter(~longer), kinds[~longer]
+    back = ways[1][~longer]
+    joined = any(below(way[~longer], kinds).any() for way in ways)
+    for table, name in INSTANTS if joined else ():
+        if table == SERVER_TABLE:
+            place = server.column_names.index(name)
+            server = server.set_column(place, name, pa.array(integers(server[name]) + back))
+    return client, server, int(longer.sum()), joined
+
+
 def _rows(
-    parts: NDArray[np.int64], size_bytes: NDArray[np.float64], calls: pa.Table, targets: list[str]
+    parts: NDArray[np.int64],
+    size_bytes: NDArray[np.float64],
+    calls: pa.Table,
+    targets: list[str],
+    ways_joined: bool,
 ) -> Iterator[OperationBreakdown]:
     names, which = coded_texts(calls["operation"])
     place = _places(calls["target"], targets)
     whole = summarise_parts(parts, place, len(targets))
     groups, n_groups = place * len(names) + which, len(targets) * len(names)
     single = summarise_parts(parts, groups, n_groups)
+    for one in (*whole, *single) if ways_joined else ():
+        if one is not None:
+            one.share[BACK] = one.slow_share[BACK] = None
     counts = np.bincount(groups, minlength=n_groups)
     sums = np.bincount(groups, size_bytes, minlength=n_groups)
     for i, target in enumerate(targets):

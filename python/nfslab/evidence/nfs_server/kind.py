@@ -23,11 +23,14 @@ from nfslab.evidence.found import by_point, parts_of
 from nfslab.evidence.latency_parts import NS, part_cells, part_columns, stacked, whole_of
 from nfslab.evidence.nfs_server.breakdown import (
     ALL,
+    BACK,
     CLIENT_TABLE,
     COMMON,
     INSTANTS,
     PARTS,
     SERVER_TABLE,
+    THERE,
+    WAYS_JOINED,
     BreakdownFacts,
     OperationBreakdown,
     read_breakdown,
@@ -80,7 +83,7 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
         for table, host in ((CLIENT_TABLE, "client"), (SERVER_TABLE, "server"))
     )
     Facts: ClassVar[type[Facts]] = BreakdownFacts
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     json_key: ClassVar[str] = "latency_breakdown"
 
     def facts(self, run: SealedRun) -> BreakdownFacts | None:
@@ -123,7 +126,9 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
                            figures=one.figures, notes=[*said, *one.notes])  # fmt: skip
         rows = _by_point(shown)
         if rows:
-            table = replace(_points_table(rows), note=_left_out(shown))
+            also = [WAYS_JOINED] * any(row.ways_joined for row in rows)
+            note = " ".join(filter(None, [_left_out(shown), *also]))
+            table = replace(_points_table(rows), note=note)
             whole = replace(whole, tables=[table, *slow], figures=[_points_figure(rows)])
         return replace(whole, parts=parts)
 
@@ -145,11 +150,17 @@ class PointRow(NamedTuple):
         """Of a call, by part."""
         return [total / self.calls for total in self.sums_ns]
 
+    ways_joined: bool
+    """In some run."""
+
     @property
     def share(self) -> list[float | None]:
         """Of the summed time, by part."""
         whole = sum(self.sums_ns)
-        return [total / whole if whole > 0 else None for total in self.sums_ns]
+        found = [total / whole if whole > 0 else None for total in self.sums_ns]
+        if self.ways_joined:
+            found[BACK] = None
+        return found
 
 
 def _by_point(found: Found[BreakdownFacts]) -> list[PointRow]:
@@ -157,14 +168,18 @@ def _by_point(found: Found[BreakdownFacts]) -> list[PointRow]:
     for same in by_mount(found, lambda facts: (r for r in facts.rows if r.operation == ALL)):
         rows = [row.summary for row in same.runs]
         of_runs = [[mean * row.calls for mean in row.mean_ns] for row in rows]
+        sums = [sum(parts) for parts in zip(*of_runs, strict=True)]
+        if joined := any(row.share[BACK] is None for row in rows):
+            sums[THERE], sums[BACK] = sums[THERE] + sums[BACK], 0.0
         made.append(
             PointRow(
                 same.point,
                 same.target,
                 len(rows),
                 sum(row.calls for row in rows),
-                [sum(parts) for parts in zip(*of_runs, strict=True)],
+                sums,
                 median(row.whole_p99_ns for row in rows),
+                joined,
             )
         )
     return made
@@ -245,16 +260,20 @@ def _table(facts: BreakdownFacts) -> Table:
         (part_columns(PARTS), lambda row: part_cells(row.summary.mean_ns, row.summary.share)),
         (Column("p99", hint="of the whole"), lambda row: latency(row.summary.whole_p99_ns)),
         (Column("largest in the slowest 1 %", numeric=False, hint="and its share there"),
-         lambda row: text(_slowest(row))),
+         lambda row: text(_slowest(row, facts.ways_joined))),
     ])  # fmt: skip
 
 
-def _slowest(row: OperationBreakdown) -> str:
+def _slowest(row: OperationBreakdown, ways_joined: bool) -> str:
     """ "waiting (81 %)": the largest part among the slowest calls."""
     if row.largest_slow is None:
         return ABSENT
     place, share = row.largest_slow
-    return f"{PARTS[place]} ({percent(share)})"
+    return f"{_named(place, ways_joined)} ({percent(share)})"
+
+
+def _named(place: int, ways_joined: bool) -> str:
+    return "both ways" if ways_joined and place == THERE else PARTS[place]
 
 
 def sentences(facts: BreakdownFacts) -> list[str]:
@@ -270,13 +289,13 @@ def sentences(facts: BreakdownFacts) -> list[str]:
         place, share = row.largest
         of = f" of {row.target}" if facts.several else ""
         said = (
-            f"A call{of} spends most in {PARTS[place]}: {percent(share)}, "
+            f"A call{of} spends most in {_named(place, facts.ways_joined)}: {percent(share)}, "
             f"{quantity(row.summary.mean_ns[place], 'ns')} of "
             f"{quantity(row.summary.whole_mean_ns, 'ns')} on average"
         )
         if row.largest_slow is not None:
             slow, slow_share = row.largest_slow
-            also = "too" if slow == place else f"it is {PARTS[slow]}"
+            also = "too" if slow == place else f"it is {_named(slow, facts.ways_joined)}"
             said += f"; in the slowest 1 % {also} ({percent(slow_share)})"
         found.append(said + ".")
     return found

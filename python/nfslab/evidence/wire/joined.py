@@ -70,6 +70,11 @@ class OperationOnWire:
     """Both ways together."""
     ways_p99_ns: int
 
+    @property
+    def ways_ns(self) -> float:
+        """Both, mean."""
+        return self.summary.mean_ns[THERE] + self.summary.mean_ns[BACK]
+
 
 class HostOnWire(Facts):
     """The calls of one client host."""
