@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def test_without_a_mount_the_workload_is_told_of_the_export(
     server = target.server_of(place)
     assert server is not None
     export = export_of(target, place)
-    assert export.source == "127.0.0.1:/export"
+    assert re.fullmatch("127.0.0.1:/[0-9a-f]{32}", export.source)
     assert export.is_calibration
     ports = [f"port={server.port()}", f"mountport={server.port()}"]
     assert export.options == [*ports, "rsize=16384", "nconnect=2"]
