@@ -162,3 +162,24 @@ def test_a_transactions_calls_are_not_told_by_a_client_that_lost_some() -> None:
         facts = RpcEvidence().facts(SealedRun(Path("nowhere"), made))
         assert facts is not None
         assert facts.clients[0].transactions == told
+
+
+@pytest.mark.parametrize(
+    ("facts", "moved", "told"),
+    [
+        ({"localio": "in use"}, {}, True),
+        ({"localio": "not told"}, {"bytes": {"server_written_bytes": 9}}, True),
+        ({"localio": "not in use"}, {}, False),
+        ({}, {"bytes": {"server_read_bytes": 9}, "operations": rows({"READ": 1}, "calls")}, False),
+        ({}, {"bytes": {"server_read_bytes": 9}, "events": {"pnfs_reads": 1}}, False),
+        ({}, {"bytes": {"read_bytes": 9, "server_read_bytes": 0}}, False),  # the page cache's
+    ],
+)
+def test_reads_past_rpc_are_said_to_be_seen_by_nobody(
+    facts: dict[str, str], moved: dict[str, Any], told: bool
+) -> None:
+    made = record(mountstats={"mounts": {"share": moved}})
+    made.places["data"].facts["nfs"] = facts
+    warnings = call_warnings([made])
+    assert [one.kind for one in warnings] == ["localio"] * told
+    assert all("WRITE and COMMIT of share went past RPC in 1 of 1 run" in w.text for w in warnings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from nfslab.machine import mounts
 from nfslab.machine.mounts import Mount, mount_of
 from nfslab.storage import mountstats
 from nfslab.storage.mount_options import differences, nfs_facts
@@ -53,6 +54,29 @@ def test_mountstats_of_one_mount_and_no_other(
     assert facts["options_reported"].startswith("rw,vers=4.2,rsize=262144")
     assert nfs_facts(nfs("rw", "/mnt/other"))["transport_protocols"] == ["udp"]
     assert nfs_facts(nfs("rw", "/nowhere")) == {"options": {"rw": ""}}
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({}, None),  # Linux before 6.12, or without CONFIG_NFS_LOCALIO
+        ({"module/nfs/parameters/localio_enabled": "N\n"}, "not in use"),
+        ({"module/nfs/parameters/localio_enabled": "Y\n"}, "not told"),
+        ({"module/nfs/parameters/localio_enabled": "Y\n", "fs/nfs/0:40/localio": "1\n"}, "in use"),
+        ({"module/nfs/parameters/localio_enabled": "Y\n", "fs/nfs/0:40/localio": "0\n",
+          "fs/nfs/0:41/localio": "1\n"}, "not in use"),
+    ],
+)  # fmt: skip
+def test_a_mount_past_rpc_is_read_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], told: str | None
+) -> None:
+    """As fs/nfs/localio.c and fs/nfs/sysfs.c show it: recorded files, since no kernel here can."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(mounts, "SYS", tmp_path)
+    monkeypatch.setattr(mountstats, "MOUNTSTATS", str(tmp_path / "nothing"))
+    assert nfs_facts(nfs("rw")).get("localio") == told
 
 
 def test_what_cannot_be_read_of_mountstats_is_said(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab.display.numbers import counted as count
 from nfslab.display.numbers import quantity
-from nfslab.evidence.call_counts.counts import call_counts
+from nfslab.evidence.call_counts.counts import call_counts, past_rpc
 from nfslab.report.conditions import collectors
 from nfslab.report.model import Warning
 from nfslab.results.selection import point_label, scalar_paths
@@ -319,7 +319,23 @@ def call_warnings(counted: Sequence[RunRecord]) -> list[Warning]:
             list(runs),
         )
         for name, runs in lacking.items()
-    ]
+    ] + _past_rpc(counted)
+
+
+def _past_rpc(counted: Sequence[RunRecord]) -> list[Warning]:
+    """Mounts whose reads and writes no collector of calls can see."""
+    past = {record.run_id: past_rpc(record) for record in counted}
+    runs = [run_id for run_id, targets in past.items() if targets]
+    if not runs:
+        return []
+    named = ", ".join(sorted({target for targets in past.values() for target in targets}))
+    text = (
+        f"READ, WRITE and COMMIT of {named} went past RPC in {len(runs)} of "
+        f"{count(len(counted), 'run')} (LOCALIO: the server is on the client's machine): the "
+        "operations of mountstats, nfsd, rpc, nfs_server and captures have none of them; echo N > "
+        "/sys/module/nfs/parameters/localio_enabled before the mount makes them calls"
+    )
+    return [Warning("warning", "localio", text, runs)]
 
 
 def _odd_values(outcomes: Outcomes) -> list[Warning]:

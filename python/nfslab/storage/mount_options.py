@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from nfslab.machine import kernel_settings
+from nfslab.machine import mounts as mount_points
 from nfslab.quantities import parse_size_bytes
 from nfslab.storage.counters import FormError
 from nfslab.storage.mountstats import MOUNTSTATS, counts_at, read_counts
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from nfslab.machine.mounts import Mount
     from nfslab.storage.mountstats import MountCounts
 
+LOCALIO = {"0": "not in use", "1": "in use"}
 KEPT = frozenset(("sec", "nfsv4", "caps", "impl_id"))
 """Lines of mountstats that a run's record keeps as they are."""
 SIZES = ("rsize", "wsize", "bsize", "dtsize", "size")
@@ -104,11 +107,24 @@ def nfs_facts(mount: Mount) -> dict[str, Any]:
     if mount.filesystem not in ("nfs", "nfs4"):
         return {}
     options = _as_pairs(mount.options)
+    local = _localio(mount)
     try:
         counts = counts_at(read_counts([str(mount.mount_point)]), str(mount.mount_point))
     except (OSError, FormError) as error:
-        return {"options": options, "unread": f"{MOUNTSTATS}: {error}"}
-    return {"options": options, **({} if counts is None else facts_of(counts))}
+        return {"options": options, "unread": f"{MOUNTSTATS}: {error}"} | local
+    return {"options": options, **({} if counts is None else facts_of(counts)), **local}
+
+
+def _localio(mount: Mount) -> dict[str, str]:
+    """Do READ, WRITE and COMMIT go past RPC to an nfsd on this machine? Nothing of a kernel that
+    cannot (fs/nfs/localio.c, Linux 6.12; fs/nfs/sysfs.c tells of a mount since May 2025)."""
+    for file, words in (
+        (mount_points.SYS / "fs/nfs" / f"{mount.major}:{mount.minor}/localio", LOCALIO),
+        (mount_points.SYS / "module/nfs/parameters/localio_enabled", {"N": LOCALIO["0"]}),
+    ):
+        with contextlib.suppress(OSError):
+            return {"localio": words.get(kernel_settings.read(file), "not told")}
+    return {}
 
 
 def facts_of(counts: MountCounts) -> dict[str, Any]:

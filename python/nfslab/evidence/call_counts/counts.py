@@ -117,6 +117,26 @@ def why_incomplete(record: RunRecord, collector: str) -> str:
     return ", ".join(said)
 
 
+def past_rpc(record: RunRecord) -> list[str]:
+    """Targets of which READ, WRITE and COMMIT went past RPC (LOCALIO): as the mount says, or since
+    its bytes moved without a call. pNFS moves bytes by calls to other servers."""
+    found = {
+        place.target
+        for place in record.places.values()
+        if place.facts.get("nfs", {}).get("localio") == "in use"
+    }
+    mounts: dict[str, Any] = {}
+    for seen in record.evidence:
+        mounts |= seen.summary.get("mounts", {}) if seen.collector == "mountstats" else {}
+    for target, one in mounts.items():
+        bytes_moved, events = one.get("bytes", {}), one.get("events", {})
+        moved = any(bytes_moved.get(f"server_{way}_bytes") for way in ("read", "written"))
+        called = DATA & {row["operation"] for row in one.get("operations", [])}
+        if moved and not called and not events.get("pnfs_reads") and not events.get("pnfs_writes"):
+            found.add(target)
+    return sorted(found)
+
+
 def _missing(
     row: CountedOperation, counted: Mapping[str, ByTarget], own: set[str]
 ) -> Iterator[Missing]:
