@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +35,11 @@ def test_options_in_effect_are_read_back(nfs_target: MakeNfs, resources: Resourc
     assert "rsize=16384" in nfs["options_reported"]
     assert "port=" not in nfs["options_reported"].replace("resvport", "")
     assert nfs["server"] == "embedded"
+    server = target.server_of(place)
+    assert server is not None
+    secret = server.source.rpartition("/")[2]
+    assert len(secret) == 32
+    assert secret not in Path("/proc/self/mountinfo").read_text(), "all users read it"
     (place.path / "file").write_bytes(bytes(100_000))
     with (place.path / "file").open("rb") as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

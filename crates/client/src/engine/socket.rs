@@ -115,3 +115,36 @@ impl Waker {
         let _ = rustix::io::read(&*self.0, &mut count);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn root_speaks_from_a_reserved_port_while_there_is_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let port_of = |asked| {
+            let socket = open(Transport::Tcp, address, asked)?;
+            let port = rustix::net::getsockname(&socket)
+                .map(|name| SocketAddr::try_from(name).unwrap().port());
+            // The other end closes first and waits: reserved ports are free again at once.
+            listener.accept().unwrap();
+            Ok::<_, Errno>((socket, port?))
+        };
+        let (_first, port) = port_of(None).unwrap();
+        assert_eq!(port < 1024, is_root());
+        let (_second, port) = port_of(Some(false)).unwrap();
+        assert!(port >= 1024);
+        let many: Vec<_> = (0..400).map(|_| port_of(None).unwrap()).collect();
+        assert!(
+            many.iter().any(|(_, port)| *port >= 1024),
+            "there are fewer"
+        );
+        assert!(
+            port_of(Some(true)).is_err(),
+            "asked for, it is that or none"
+        );
+    }
+}
