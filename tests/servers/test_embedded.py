@@ -128,7 +128,7 @@ def test_recordings_one_after_the_other_until_it_is_dead(
     server.process.ended_within(600)
     with pytest.raises(RunFailed, match="'end_recording'") as told:
         server.end_recording()
-    assert told.value.why.split()[-2:] == ["signal", "9"]
+    assert "it was ended by SIGKILL; " in told.value.why
     assert server.stop() == {}
     assert resources.close() == []
 

@@ -170,7 +170,7 @@ impl LoadError {
             LoadError::Call { .. } => match self.kind() {
                 "read_only" => "Export it for writing: every mix changes something.",
                 "space" => {
-                    "Lower the load or --bytes-per-op (bytes_per_op in a file), or give it more room."
+                    "Lower the load or --bytes-per-op (in a file bytes_per_op), or make room."
                 }
                 "permission" => {
                     "Give the caller (uid and gid of the plan) write access to the export's root."

@@ -15,7 +15,6 @@ A new host is one file in this folder, one line in `registry.py`, one test file.
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import signal
 from abc import ABC, abstractmethod
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
+from nfslab.machine.endings import failed
 from nfslab.results.records import ClockRecord, HostRecord
 
 if TYPE_CHECKING:
@@ -204,17 +204,8 @@ def tail(completed: Completed) -> str:
     return "\n       ".join(said[-TAIL_LINES:]) or "it said nothing"
 
 
-def end_of(name: str, code: int) -> str:
-    """How a program ended: "name failed with exit code 1", "name was ended by SIGKILL"."""
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return f"{name} was ended by {signal.Signals(-code).name}"
-    return f"{name} failed with exit code {code}"
-
-
 def failure(completed: Completed) -> RunFailed:
     """The error for a program that ended with another exit code than 0."""
-    code, name = completed.returncode, Path(completed.argv[0]).name
     by_hand = f"to see more, run it by hand: {shlex.join(completed.argv)}"
-    memory = "see `dmesg` if nobody ended it: the kernel may have been out of memory"
-    return RunFailed(end_of(name, code), why=tail(completed), fix=memory if code < 0 else by_hand)
+    name = Path(completed.argv[0]).name
+    return failed(name, completed.returncode, tail(completed), by_hand)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from nfslab.errors import RunFailed
+from nfslab.machine.endings import failed
 
 LAST_LINES = 12
 
@@ -24,11 +25,8 @@ def failure_said(command: str, code: int, said: str) -> RunFailed:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     begin = next((i for i, line in enumerate(lines) if line.startswith("nfslab: ")), None)
     if begin is None:
-        return RunFailed(
-            f"{command} failed (exit code {code})",
-            why="\n       ".join(lines[-LAST_LINES:]) or "it said nothing",
-            fix="run the command by hand: its words are all it said",
-        )
+        words = "\n       ".join(lines[-LAST_LINES:]) or "it said nothing"
+        return failed(command, code, words, "run the command by hand: these are all it said")
     parts = {"why": "", "fix": ""}
     for line in lines[begin + 1 :]:
         key, _, text = line.partition(": ")

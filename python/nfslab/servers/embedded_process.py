@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from nfslab import clock
 from nfslab.errors import RunFailed
 from nfslab.machine.agent import order
+from nfslab.machine.endings import end_of, sender_of
 from nfslab.machine.said import lines_said
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ class EmbeddedServer:
         code = self.process.poll()
         if code is None:
             return ""
-        how = f"it was ended by signal {-code}" if code < 0 else f"it ended with exit code {code}"
-        return "; ".join([how, *_last_words(self.log)])
+        return "; ".join(
+            [end_of("it", code), *([sender_of(code)] if code < 0 else _last_words(self.log))]
+        )
 
     @property
     def mount_port(self) -> int:

@@ -38,8 +38,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 
 from nfslab import clock
 from nfslab.errors import RunFailed
-from nfslab.hosts.base import end_of
 from nfslab.machine.availability import Availability
+from nfslab.machine.endings import failed
 from nfslab.plugins import nearest
 from nfslab.quantities import Duration, Size
 from nfslab.results.records import Metric
@@ -348,11 +348,10 @@ class CommandWorkload(Workload):
             "stderr": _text(logs / "command.err"),
         }
         if code not in p.success_codes:
-            raise RunFailed(
-                end_of(Path(argv[0]).name, code),
-                why=_last_lines(said),
-                fix="see logs/command.out and logs/command.err of the run",
-            )
+            raise failed(
+                Path(argv[0]).name, code, _last_lines(said),
+                "see logs/command.out and logs/command.err of the run",
+            )  # fmt: skip
         user_s, system_s = process.cpu_s()
         metrics = {
             "wall_s": _seconds((end_ns - start_ns) / 1e9),

@@ -289,8 +289,8 @@ impl Maker<'_, '_, '_> {
 
     /// The marker that is there, if it fits.
     fn marker(&mut self, root: &FileHandle, wanted: &Marker) -> Result<Option<Marker>, LoadError> {
-        const OTHER: &str = "Remove that directory of the export, or ask for what it was made with. \
-                             (A server whose every name is a file wants --calibration.)";
+        const OTHER: &str = "Remove that directory of the export, or ask for what it was made \
+                             with. (A server whose every name is a file wants --calibration.)";
         let read = marker::read(self.pipeline.engine, root);
         match read.map_err(|source| self.failed(format!("reading {MARKER}"), source))? {
             Some(Err(why)) => Err(self.wrong(why, OTHER)),

@@ -55,7 +55,8 @@ pub struct LoadConfig {
     /// How long replies are waited for after the timed part.
     #[serde(default = "two_seconds")]
     pub drain_s: f64,
-    /// How long a request may take before it counts as lost; its bytes' time on a line comes on top.
+    /// How long a request may take before it counts as lost; the time of its bytes on a line comes
+    /// on top.
     #[serde(default = "thirty_seconds")]
     pub timeout_s: f64,
     /// Threads of the generator; connections are divided among them.

@@ -9,10 +9,12 @@ out-of-memory killer sends SIGKILL), a setting that does not exist or does not f
 from __future__ import annotations
 
 import re
+import signal
 from typing import TYPE_CHECKING, Final
 
 from nfslab.databases.shared.last_words import told
 from nfslab.errors import RunFailed
+from nfslab.machine.endings import sender_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +56,8 @@ def explained(
         return full
     if any(KILLED.search(line) for line in lines):
         fix = (
-            "the kernel killed it: raise limits.memory, or lower shared_buffers, work_mem "
-            "or workload.clients"
+            f"{sender_of(-signal.SIGKILL)}; for memory: raise limits.memory, or lower "
+            "shared_buffers, work_mem or workload.clients"
         )
     for line in lines:
         if (match := SETTING.search(line)) and not fix:

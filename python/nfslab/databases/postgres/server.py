@@ -36,6 +36,7 @@ from nfslab.databases.shared.deployment import short_private_folder
 from nfslab.databases.shared.last_words import log_tail
 from nfslab.databases.shared.served import READY_POLL_S, wait_until_ready
 from nfslab.errors import RunFailed
+from nfslab.machine.endings import failed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -180,6 +181,8 @@ class Server(Reached):
 
     def death(self, what: str, also: str = "") -> RunFailed:
         """The error for a server that failed, with its own last words."""
+        if (code := self.process.poll()) is not None and code < 0:
+            return failed("the database server", code, "", "see its log in the run's logs")
         lines = log_tail(self.log, since=self.log_start)
         lines += [line for line in also.strip().splitlines() if line.strip()]
         return explained(what, lines, self.places)

@@ -20,6 +20,7 @@ from nfslab.databases.shared.last_words import log_tail, told
 from nfslab.databases.sqlite.worker import LINE_MOST
 from nfslab.errors import RunFailed
 from nfslab.machine.agent import READ_BYTES, Lines, order
+from nfslab.machine.endings import failed
 from nfslab.machine.own_command import importing_us
 
 if TYPE_CHECKING:
@@ -103,11 +104,10 @@ class SqliteProcess(Session):
         """The error for a process that is gone."""
         lines = [*log_tail(self._deployment.logs / LOG), *([also] if also else [])]
         code = self.process.poll()
-        ended = "" if code is None else f" (exit code {code})"
-        return RunFailed(
-            f"the process that uses SQLite is gone{ended}", why=told(lines),
-            fix=f"see logs/{LOG} of the run",
-        )  # fmt: skip
+        what, fix = "the process that uses SQLite", f"see logs/{LOG} of the run"
+        if code:
+            return failed(what, code, told(lines), fix)
+        return RunFailed(f"{what} is gone", why=told(lines), fix=fix)
 
     def stop(self) -> None:
         """It has nothing to lose: a statement that is not done is rolled back by the next one."""

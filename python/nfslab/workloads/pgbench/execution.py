@@ -24,6 +24,7 @@ from nfslab.databases.postgres.failures import full_target
 from nfslab.databases.postgres.server import Server
 from nfslab.errors import RunFailed
 from nfslab.machine.clock_pair import clock_pair
+from nfslab.machine.endings import failed
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses, status_of
 from nfslab.workloads.pgbench.printed import PrintedReport, read_printed_report
 from nfslab.workloads.pgbench.transaction_log import BYTES_PER_TRANSACTION, LOG_BYTES_MAX
@@ -213,11 +214,8 @@ def _failure(server: Reached, code: int, said: str, places: Mapping[str, Place])
         return full
     if server.ends_within(LOST_WAIT_S if LOST in said else DEATH_WAIT_S):
         return server.death("PostgreSQL died in the middle of the run", "\n".join(lines[-3:]))
-    return RunFailed(
-        f"pgbench failed (exit code {code})",
-        why="\n       ".join(lines[-12:]) or "it said nothing",
-        fix="see logs/pgbench.log and logs/postgres.log of the run",
-    )
+    words = "\n       ".join(lines[-12:]) or "it said nothing"
+    return failed("pgbench", code, words, "see logs/pgbench.log and logs/postgres.log of the run")
 
 
 def server_cpu_s(postmaster: int) -> float | None:

@@ -18,8 +18,8 @@ from nfslab import clock
 from nfslab.databases.postgres.deployment import ROLE_NAME
 from nfslab.databases.shared.deployment import ENVIRONMENT, without_client_variables
 from nfslab.databases.sqlite.database import DRIVER
-from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
+from nfslab.machine.endings import failed
 from nfslab.machine.tools import said_by
 from nfslab.workloads.sysbench.rows import Transactions, read_rows
 
@@ -153,11 +153,8 @@ def run(
         lines = [line for line in said.splitlines() if "FATAL" in line] or said.splitlines()
         if database.ends_within(DEATH_WAIT_S):
             raise database.death(f"{database.title} died in the middle of the run", said)
-        raise RunFailed(
-            f"sysbench failed (exit code {code})",
-            why="\n       ".join(lines[-6:]) or "it said nothing",
-            fix=f"see logs/{name}.log and the server's log of the run",
-        )
+        words = "\n       ".join(lines[-6:]) or "it said nothing"
+        raise failed("sysbench", code, words, f"see logs/{name}.log and the server's log")
     files = [context.logs / f"{name}.rows.{client}" for client in range(clients)]
     rows = read_rows(files)
     for file in files:

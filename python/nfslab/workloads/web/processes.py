@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.databases.shared.last_words import log_tail, told
 from nfslab.errors import RunFailed
-from nfslab.hosts.base import end_of
 from nfslab.machine.agent import error_of, order
+from nfslab.machine.endings import failed
 from nfslab.machine.own_command import importing_us
 from nfslab.machine.said import lines_said
 
@@ -74,11 +74,10 @@ class OurProcess:
         return None
 
     def _ended(self) -> RunFailed:
-        return RunFailed(
-            end_of(f"the process of the web workload ({self.name})", self.process.wait()),
-            why=told(log_tail(self.log)),
-            fix=f"run it by hand: {' '.join(self.process.argv)}",
-        )
+        return failed(
+            f"the process of the web workload ({self.name})", self.process.wait(),
+            told(log_tail(self.log)), f"run it by hand: {' '.join(self.process.argv)}",
+        )  # fmt: skip
 
     def tell(self, name: str, **content: Any) -> None:
         """An order; RunFailed where it does not listen, with its end if it has ended."""

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfslab.databases.shared.last_words import log_tail, told
-from nfslab.errors import RunFailed
-from nfslab.hosts.base import end_of
 from nfslab.machine.availability import Availability
+from nfslab.machine.endings import failed
 from nfslab.machine.processes import CLOCK_TICKS_PER_S, all_statuses
 
 if TYPE_CHECKING:
@@ -69,11 +68,9 @@ class WebServing(ABC):
         """RunFailed where one of its processes is gone, or goes so soon."""
         for process in self.processes:
             if process.ended_within(within_s):
-                raise RunFailed(
-                    end_of("the web server", process.wait()) + " in the middle of the run",
-                    why=told(log_tail(self.log)) if self.log else "",
-                    fix="see its logs in the run's logs",
-                )
+                words = told(log_tail(self.log)) if self.log else ""
+                name = "in the middle of the run the web server"
+                raise failed(name, process.wait(), words, "see its logs in the run's logs")
 
     def cpu_s(self) -> float | None:
         """CPU seconds of all its processes so far, in clock ticks; None: not known."""
