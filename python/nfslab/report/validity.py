@@ -315,7 +315,7 @@ def call_warnings(counted: Sequence[RunRecord]) -> list[Warning]:
             "warning",
             "calls",
             f"collector {name} is incomplete in {len(runs)} of {count(len(counted), 'run')}: it "
-            f"counted {', '.join(next(iter(runs.values()))[:MAX_MESSAGES])}, as others show",
+            f"counted {', '.join(next(iter(runs.values()))[:MAX_MESSAGES])} that others counted",
             list(runs),
         )
         for name, runs in lacking.items()

@@ -69,4 +69,5 @@ class CallCountsEvidence(EvidenceKind[CallCounts]):
 
 
 def _calls(name: str, row: Same[CountedOperation]) -> Cell:
-    return cells.number(middle(one.by.get(name) for one in row.runs))
+    calls = middle(one.by.get(name) for one in row.runs)
+    return cells.count(None if calls is None else round(calls))
