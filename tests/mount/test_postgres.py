@@ -151,6 +151,7 @@ class Served:
 
     def start(self) -> None:
         argv = [sys.executable, "-m", "nfslab", "serve", str(self.store), "--json"]
+        argv += ["--squash", "none"]  # root makes the server's folders
         self.process = subprocess.Popen(
             [*argv, "--port", str(self.port)], stdout=subprocess.PIPE, text=True
         )
