@@ -166,13 +166,10 @@ def test_captures_without_a_common_call_are_a_problem(tmp_path: Path) -> None:
     assert problem.startswith("all, block 1, load1: no call is in both captures.")
 
 
-def test_what_is_longer_at_the_server_than_its_round_trip_has_no_parts(tmp_path: Path) -> None:
+def test_what_is_longer_at_the_server_than_its_round_trip_has_no_parts() -> None:
     """Both ways together are below zero: no clock that is off does that."""
-    section = section_of(tmp_path, of([call(n, n, (0, 40 * US, 300 * US, 0, -90 * US))
-                                       for n in range(3)], 500 * US))  # fmt: skip
-    (said,) = section.sentences
-    assert "longer at the server" in said
-    (table,) = section.tables
-    titles = [column.title for column in table.columns]
-    shown = {title: {row[n].text for row in table.rows} for n, title in enumerate(titles)}
-    assert all(shown[name] == {"–"} for name in (*PARTS, "both ways, p50", "both ways, p99"))
+    longer = [call(n, n, (0, 40 * US, 300 * US, 0, -90 * US), operation="WRITE") for n in range(3)]
+    found = of([*longer, call(3, 0, SMALL)], 500 * US)
+    assert [row.operation for row in found.rows] == ["all calls", "READ"]
+    assert list(found.left_out.values()) == [3]
+    assert of(longer).rows == ()

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 SLOW = 0.99
 """The slowest calls are those at or above this quantile of the whole."""
+READ_APART_NS = 1_000
+"""Between an instant and the reading of a clock for it."""
+LONGER = "of kinds that were longer at the server than their round trip"
+"""Calls that no clock which is off explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,14 @@ def parts_of(instants: Sequence[ArrayLike]) -> Integers:
     """A row for each part, a column for each call, from instants in their order."""
     rows = np.stack([np.asarray(at, dtype=np.int64) for at in instants])
     found: Integers = rows[1:] - rows[:-1]
+    return found
+
+
+def below_zero(parts_ns: Integers, groups: ArrayLike, error_ns: int = 0) -> NDArray[np.bool_]:
+    """Of each call: is its group's mean below zero, by more than it may be off?"""
+    which = np.asarray(groups)
+    sums, calls = np.bincount(which, parts_ns), np.bincount(which)
+    found: NDArray[np.bool_] = (sums < -(error_ns + READ_APART_NS) * calls)[which]
     return found
 
 

@@ -44,7 +44,14 @@ from nfslab.evidence.slowest import SlowestFacts, slowest
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.results.evidence_tables import read_evidence
 from nfslab.results.upgrade import table_host
-from nfslab.statistics.latency_parts import PartsSummary, join_unique, parts_of, summarise_parts
+from nfslab.statistics.latency_parts import (
+    LONGER,
+    PartsSummary,
+    below_zero,
+    join_unique,
+    parts_of,
+    summarise_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +71,6 @@ PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "w
 WIRE: Final = ("way there", "sending", "way back")
 """Parts that lie between client and server (a modelled delay or wire, too)."""
 THERE, BACK = PARTS.index("way there"), PARTS.index("way back")
-READ_APART_NS: Final = 1_000
-"""Between an instant and the reading of a clock for it."""
 ALL: Final = "all calls"
 WAYS_JOINED: Final = (
     "By the clocks of client and server a way takes less than no time, by more than they may be "
@@ -198,12 +203,12 @@ def take_apart(client: pa.Table, server: pa.Table, error_ns: int = 0) -> Breakdo
     for name in ("program", "procedure"):
         same &= integers(mine[name]) == integers(theirs[name])
     mine, theirs = mine.filter(same), theirs.filter(same)
-    mine, theirs, longer, ways_joined = _possible(mine, theirs, error_ns + READ_APART_NS)
+    mine, theirs, longer, ways_joined = _possible(mine, theirs, error_ns)
     left_out |= {
         "not in the server's record": joined.unmatched,
         "with an id that is there more than once": joined.repeated,
         "with another procedure on the server": int((~same).sum()),
-        "of kinds that were longer at the server than their round trip": longer,
+        LONGER: longer,
     }
     left_out = {why: count for why, count in left_out.items() if count}
     if not mine.num_rows:
@@ -234,21 +239,15 @@ def _possible(
 
     import pyarrow as pa
 
-    def below(ns: NDArray[np.int64], kinds: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Of each call: is its kind's mean?"""
-        sums, calls = np.bincount(kinds, ns), np.bincount(kinds)
-        found: NDArray[np.bool_] = (sums < -error_ns * calls)[kinds]
-        return found
-
     kinds = coded_texts(client["operation"])[1]
     ways = [
         integers(server["received_ns"]) - integers(client["sent_first_ns"]),
         integers(client["completed_ns"]) - integers(server["sent_ns"]),
     ]
-    longer = below(ways[0] + ways[1], kinds)
+    longer = below_zero(ways[0] + ways[1], kinds)
     client, server, kinds = client.filter(~longer), server.filter(~longer), kinds[~longer]
     back = ways[1][~longer]
-    joined = any(below(way[~longer], kinds).any() for way in ways)
+    joined = any(below_zero(way[~longer], kinds, error_ns).any() for way in ways)
     for table, name in INSTANTS if joined else ():
         if table == SERVER_TABLE:
             place = server.column_names.index(name)

@@ -28,7 +28,14 @@ from nfslab.results.catalogue import read_part
 from nfslab.results.coded_texts import coded_texts, integers
 from nfslab.results.evidence_tables import has_evidence, read_evidence
 from nfslab.results.records import HostRecord
-from nfslab.statistics.latency_parts import PartsSummary, join_unique, parts_of, summarise_parts
+from nfslab.statistics.latency_parts import (
+    LONGER,
+    PartsSummary,
+    below_zero,
+    join_unique,
+    parts_of,
+    summarise_parts,
+)
 from nfslab.statistics.quantile_estimator import quantiles
 
 if TYPE_CHECKING:
@@ -69,11 +76,6 @@ class OperationOnWire:
     ways_p50_ns: int
     """Both ways together."""
     ways_p99_ns: int
-
-    @property
-    def ways_ns(self) -> float:
-        """Both, mean."""
-        return self.summary.mean_ns[THERE] + self.summary.mean_ns[BACK]
 
 
 class HostOnWire(Facts):
@@ -149,15 +151,17 @@ def joined(host: str, client: pa.Table, server: pa.Table, error_ns: int) -> Host
     found = join_unique(*_keys(client, server))
     left_out["not in the server's capture"] = found.unmatched
     left_out["with an id that is there more than once"] = found.repeated
-    left_out = {why: count for why, count in left_out.items() if count}
     mine, theirs = client.take(found.left), server.take(found.right)
+    parts = _parts(mine, theirs)
+    longer = below_zero(parts[[THERE, BACK]].sum(axis=0), coded_texts(mine["operation"])[1])
+    left_out[LONGER] = int(longer.sum())
+    mine, theirs, parts = mine.filter(~longer), theirs.filter(~longer), parts[:, ~longer]
+    left_out = {why: count for why, count in left_out.items() if count}
     assert mine.num_rows + sum(left_out.values()) == whole
     if not mine.num_rows:
         return HostOnWire(
             host=host, rows=(), calls=0, left_out=left_out, error_ns=error_ns, contradicted_ns=0
         )
-    tables = {CLIENT_TABLE: mine, SERVER_TABLE: theirs}
-    parts = parts_of([_at(tables[table], name) for table, name in INSTANTS])
     lowest = int(parts[[THERE, BACK]].min())
     return HostOnWire(
         host=host,
@@ -167,6 +171,11 @@ def joined(host: str, client: pa.Table, server: pa.Table, error_ns: int) -> Host
         error_ns=error_ns,
         contradicted_ns=max(0, -lowest - error_ns),
     )
+
+
+def _parts(mine: pa.Table, theirs: pa.Table) -> Integers:
+    tables = {CLIENT_TABLE: mine, SERVER_TABLE: theirs}
+    return parts_of([_at(tables[table], name) for table, name in INSTANTS])
 
 
 def _answered(calls: pa.Table) -> Any:

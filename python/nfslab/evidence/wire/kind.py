@@ -49,12 +49,6 @@ CONTRADICTED: Final = (
     "the clocks of client and server are further apart than they were compared to ({by}): the ways "
     "are not told apart"
 )
-READ_APART_NS: Final = 1_000
-"""Between a packet's instant and its time stamp."""
-LONGER_THERE: Final = (
-    "calls were longer at the server than from their last byte to the reply at the client: their "
-    "packets' times are not what they were taken for, and no part is told"
-)
 
 
 class WireEvidence(EvidenceKind[WireFacts]):
@@ -126,8 +120,7 @@ def _part(part: int) -> Callable[[Row], Cell]:
     of = median(lambda one: one[1].summary.mean_ns[part], "ns")
 
     def cell(row: Row) -> Cell:
-        untold = _longer_there(row) or (part in (THERE, BACK) and _contradicted(row))
-        return cells.text("") if untold else of(row)
+        return cells.text("") if part in (THERE, BACK) and _contradicted(row) else of(row)
 
     return cell
 
@@ -136,17 +129,8 @@ def _contradicted(row: Row) -> bool:
     return any(host.contradicted_ns for host, _ in row.runs)
 
 
-def _longer_there(row: Row) -> bool:
-    """Do both ways come out below zero? No clock that is off explains that."""
-    return any(one.ways_ns < -READ_APART_NS for _, one in row.runs)
-
-
 def _of(figure: Callable[[Any], float | None]) -> Callable[[Row], Cell]:
     return median(lambda one: figure(one[1]), "ns")
-
-
-def _ways(figure: Callable[[Any], float | None]) -> Callable[[Row], Cell]:
-    return lambda row: cells.text("") if _longer_there(row) else _of(figure)(row)
 
 
 COLUMNS: Final[list[Shown[Row]]] = [
@@ -159,16 +143,14 @@ COLUMNS: Final[list[Shown[Row]]] = [
     *((Column(name), _part(part)) for part, name in enumerate(PARTS)),
     (Column("clocks", hint="how far time may be on the wrong one of the two ways"),
      median(lambda one: one[0].error_ns, "ns")),
-    (Column("both ways, p50"), _ways(lambda row: row.ways_p50_ns)),
-    (Column("both ways, p99"), _ways(lambda row: row.ways_p99_ns)),
+    (Column("both ways, p50"), _of(lambda row: row.ways_p50_ns)),
+    (Column("both ways, p99"), _of(lambda row: row.ways_p99_ns)),
 ]  # fmt: skip
 
 
 def _said(row: Row) -> str:
     """What the network took of a call, on average; nothing of a part of the calls."""
     hosts = [host for host, _ in row.runs]
-    if _longer_there(row):
-        return f"{row.point}, {row.target}: {LONGER_THERE}."
     if sum(h.calls for h in hosts) < SHARE_LEAST * sum(h.total for h in hosts):
         return ""
 
@@ -176,7 +158,7 @@ def _said(row: Row) -> str:
         return middle(figure(one) for _, one in row.runs) or 0.0
 
     there, back = (mean(lambda one, n=part: one.summary.mean_ns[n]) for part in (THERE, BACK))  # type: ignore[misc]
-    both = quantity(mean(lambda one: one.ways_ns), "ns")
+    both = quantity(mean(lambda one: one.summary.mean_ns[THERE] + one.summary.mean_ns[BACK]), "ns")
     whole = quantity(mean(lambda one: one.summary.whole_mean_ns), "ns")
     said = f"{row.point}, {row.target}: of a call's {whole} the network took {both}"
     if not _contradicted(row):
