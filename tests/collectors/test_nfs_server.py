@@ -136,7 +136,7 @@ def test_a_real_server_is_recorded_and_a_killed_one_told(run: Run, tmp_path: Pat
     assert (operation["operation"], operation["calls"]) == ("NULL", 20)
     assert operation["service_p50_ns"] >= 2_000_000
     assert evidence.summary["incomplete"].split()[-1] == "two"
-    assert "signal 9" in evidence.summary["notes"][0]
+    assert "SIGKILL" in evidence.summary["notes"][0]
     assert list(run.context.folder.glob("nfs-*")) == []
     for server in servers.values():
         server.stop()

@@ -102,7 +102,7 @@ def call_counts(record: RunRecord) -> CallCounts | None:
     if any(place.filesystem == "nfs4" for place in places):
         names &= DATA
     rows = [CountedOperation(operation=name, by=dict(_by(name, counted))) for name in names]
-    rows.sort(key=lambda row: (-row.calls, row.operation))
+    rows = sorted((row for row in rows if row.calls), key=lambda row: (-row.calls, row.operation))
     own = {p.target for p in places if p.facts.get("nfs", {}).get("server") == "embedded"}
     missing = tuple(one for row in rows for one in _missing(row, counted, own))
     return CallCounts(operations=tuple(rows), missing=missing)
