@@ -367,14 +367,30 @@ mod tests {
         assert_eq!(read_by(&busy, 5), (TRIES, (700, 200)), "no end otherwise");
     }
 
-    #[test]
-    fn a_sample_of_no_moment_is_not_kept_unless_it_is_the_first_or_the_last() {
+    /// Ten times a second.
+    fn work() -> Work {
         let proc = tempfile::tempdir().unwrap();
         std::fs::write(proc.path().join("stat"), "cpu  1 2 3 4 5 6 7 8 9 10\n").unwrap();
         let mut config = Config::new(100_000_000, None);
         config.proc = proc.path().to_owned();
         let sources = Sources::open(&config.proc, None, Units::of_this_machine());
-        let mut work = Work::new(sources, &config);
+        Work::new(sources, &config)
+    }
+
+    #[test]
+    fn what_is_over_when_it_comes_back_is_missed_and_not_made_up_for() {
+        let (mut work, now_ns) = (work(), MonotonicClock.now_ns());
+        let due_ns = now_ns - 1_050_000_000;
+        work.next_ns = due_ns;
+        work.tick();
+        assert!(work.missed_ticks >= 10, "{}", work.missed_ticks);
+        assert!(work.next_ns > now_ns, "that instant is over");
+        assert_eq!((work.next_ns - due_ns) % 100_000_000, 0, "on the grid");
+    }
+
+    #[test]
+    fn a_sample_of_no_moment_is_not_kept_unless_it_is_the_first_or_the_last() {
+        let mut work = work();
         for (at_ns, read_ns, needed) in [
             (0, 300_000_000, true),
             (100, 5_000_000, false),
