@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nfslab.display.numbers import quantity
-from nfslab.errors import ResultsError, UsageError
+from nfslab.errors import UsageError
 from nfslab.evidence.postgres.kind import FlushFigures
 from nfslab.report.analysis import analyse, render_json
 from nfslab.report.conditions import places
@@ -422,7 +422,7 @@ def test_the_json_is_the_analysis() -> None:
 
 
 def test_nothing_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="no experiment"):
+    with pytest.raises(UsageError, match="no experiment"):
         analyse(tmp_path)
     with pytest.raises(UsageError, match="cannot read"):
         analyse(tmp_path / "nowhere")
