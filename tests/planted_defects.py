@@ -307,6 +307,8 @@ def planted(defect: dict[str, Any]) -> Iterator[None]:
     apply = ["git", "apply", "-C1", "--recount", "-"]
     try:
         subprocess.run(apply, cwd=ROOT, input=defect["diff"].encode(), check=True)
+        if path.suffix == ".py":
+            compile(path.read_text(), path, "exec")
         yield
     finally:
         path.write_bytes(before)
@@ -340,7 +342,7 @@ def run(path: Path, known: Map, into: str, language: str | None) -> None:
             continue
         try:
             defect[into], defect["by"] = look_for(defect, known)
-        except (subprocess.CalledProcessError, FileNotFoundError) as error:
+        except (subprocess.CalledProcessError, FileNotFoundError, SyntaxError) as error:
             defect[into], defect["by"] = None, f"cannot be planted: {error}"
         path.write_text(json.dumps(defects, indent=1) + "\n")
         print(defect["id"], defect["file"], defect["line"], defect[into], defect["by"], flush=True)
