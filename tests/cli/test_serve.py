@@ -90,10 +90,7 @@ def test_every_option_of_the_model_is_asked_of_the_core(
 
 
 def test_a_folder_and_who_may_use_it_are_asked_of_the_core(
-    planted: list[dict[str, Any]],
-    tmp_path: Path,
-    capsys: Capture,
-    monkeypatch: pytest.MonkeyPatch,
+    planted: list[dict[str, Any]], tmp_path: Path, capsys: Capture
 ) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
@@ -118,9 +115,6 @@ def test_a_folder_and_who_may_use_it_are_asked_of_the_core(
     )
     nfslab(capsys, "serve", tmp_path / "other", "--squash", "none", "--insecure")
     assert (planted[-1]["squash"], planted[-1]["secure"]) == ("none", "none")
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    nfslab(capsys, "serve", tmp_path / "other")
-    assert planted[-1]["squash"] == "root"
     nfslab(capsys, "serve", "--memory")
     assert planted[-1]["squash"] == "none"
     nfslab(capsys, "serve", tmp_path / "other", "--of-a-run")
