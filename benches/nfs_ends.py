@@ -21,11 +21,14 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
-from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer
+from nfslab.servers import ganesha
+from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer, configuration
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL_CALLS = 6400
@@ -79,6 +82,11 @@ def server_rows(text: str) -> list[str]:
     return rows
 
 
+def from_any_port(*given: Any) -> str:
+    """Ganesha's configuration for loads that take no port below 1024."""
+    return configuration(*given).replace("PrivilegedPort = true", "PrivilegedPort = false")
+
+
 def ganesha_rows(calls: int, profile: str) -> list[str]:
     """NFS-Ganesha under the same load; none, and why, where it cannot be had."""
     usable = GaneshaServer.available()
@@ -91,7 +99,8 @@ def ganesha_rows(calls: int, profile: str) -> list[str]:
         export.mkdir()
         (export / "f").write_bytes(bytes(1 << 20))
         server = GaneshaServer(GaneshaParameters(), "ganesha")
-        server.start(folder, resources, host=LocalHost(), link=Link())
+        with mock.patch.object(ganesha, "configuration", from_any_port):
+            server.start(folder, resources, host=LocalHost(), link=Link())
         assert server.process is not None
         try:
             address = f"127.0.0.1:{server.port()}"

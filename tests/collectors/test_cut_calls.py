@@ -30,6 +30,7 @@ with open(sys.argv[1] + "/file", "wb", buffering=0) as file:
 """
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_calls_behind_the_cut_are_missed_by_the_capture_alone(tmp_path: Path) -> None:
     for usable in (NfsTarget.available(), tools.available("auto")):

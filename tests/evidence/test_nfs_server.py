@@ -128,6 +128,16 @@ def test_kinds_that_are_longer_at_the_server_than_their_round_trip_are_left_out(
     assert list(facts.left_out.values()) == [4]
 
 
+def test_by_one_clock_nothing_waits_before_it_was_sent(folder: ExperimentFolder) -> None:
+    """As nfsd's tracepoints tell: of a connection before the call, of the send when it is over."""
+    run = planted(folder)[0]
+    write_calls(run, [both(n, n, 0, -1 * MS, 3 * MS, 1 * MS, 1 * MS, -MS // 2) for n in range(4)])
+    found = find(NfsServerEvidence(), analyse(folder.path)).runs
+    facts = next(one.facts for one in found if one.run.run_id == run.name)
+    assert facts.left_out == {}
+    assert list(facts.rows[0].summary.mean_ns) == [0, 0, 2 * MS, 1 * MS, MS // 2, 0]
+
+
 def test_json_has_every_run(folder: ExperimentFolder) -> None:
     runs = planted(folder)
     found = json.loads(render_json(folder.path))["latency_breakdown"]

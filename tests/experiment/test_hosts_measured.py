@@ -87,6 +87,7 @@ def require_counts(record: RunRecord, sealed: Path) -> None:
     assert sum(one.share or 0 for one in record.client_hosts) == pytest.approx(1)
 
 
+@pytest.mark.long
 @pytest.mark.system
 def test_calls_of_agents_on_this_machine(tmp_path: Path) -> None:
     record, sealed = made(written(tmp_path))

@@ -239,19 +239,26 @@ def _possible(
 
     import pyarrow as pa
 
+    def put(name: str, ns: NDArray[np.int64]) -> pa.Table:
+        return server.set_column(server.column_names.index(name), name, pa.array(ns))
+
+    sent_ns, completed_ns = integers(client["sent_first_ns"]), integers(client["completed_ns"])
+    if not error_ns:
+        # By one clock nothing waits before it was sent, nor is it sent when it has come: nfsd's
+        # tracepoints (svc_xprt_received, svc_send) tell of connections, and behind the send.
+        waits_ns = np.maximum(integers(server["received_ns"]), sent_ns)
+        left_ns = np.minimum(integers(server["sent_ns"]), completed_ns)
+        server = put("received_ns", np.minimum(waits_ns, integers(server["started_ns"])))
+        server = put("sent_ns", np.maximum(left_ns, integers(server["finished_ns"])))
     kinds = coded_texts(client["operation"])[1]
-    ways = [
-        integers(server["received_ns"]) - integers(client["sent_first_ns"]),
-        integers(client["completed_ns"]) - integers(server["sent_ns"]),
-    ]
+    ways = [integers(server["received_ns"]) - sent_ns, completed_ns - integers(server["sent_ns"])]
     longer = below_zero(ways[0] + ways[1], kinds)
     client, server, kinds = client.filter(~longer), server.filter(~longer), kinds[~longer]
     back = ways[1][~longer]
     joined = any(below_zero(way[~longer], kinds, error_ns).any() for way in ways)
     for table, name in INSTANTS if joined else ():
         if table == SERVER_TABLE:
-            place = server.column_names.index(name)
-            server = server.set_column(place, name, pa.array(integers(server[name]) + back))
+            server = put(name, integers(server[name]) + back)
     return client, server, int(longer.sum()), joined
 
 
