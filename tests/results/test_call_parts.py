@@ -22,9 +22,11 @@ from tests.evidence.runs import sealed_run
 from tests.results.planted_calls import SECOND, at, both, client_table, server_table
 
 
-def taken(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> BreakdownFacts:
+def taken(*pairs: tuple[dict[str, Any], dict[str, Any]], error_ns: int = 0) -> BreakdownFacts:
     return take_apart(
-        client_table([client for client, _ in pairs]), server_table([server for _, server in pairs])
+        client_table([client for client, _ in pairs]),
+        server_table([server for _, server in pairs]),
+        error_ns,
     )
 
 
@@ -73,7 +75,7 @@ def test_every_call_that_is_left_out_is_counted_by_its_reason() -> None:
 
 
 def test_a_part_below_zero_is_said_and_stays() -> None:
-    found = taken(both(0, 1, 5, 10, 10, 10, 10, -4), both(0, 2, 5, 10, 10, 10, 10, 14))
+    found = taken(both(0, 1, 5, 10, 10, 10, 10, -4), both(0, 2, 5, 10, 10, 10, 10, 14), error_ns=1)
     assert found.negative == {"way back": 1}
     assert found.notes == ["Below zero, and in all sums as they are: way back in 1 calls."]
     assert found.rows[0].summary.mean_ns == [5, 10, 10, 10, 10, 5]
