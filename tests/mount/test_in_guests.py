@@ -1,7 +1,7 @@
 """What needs the Linux kernel's own NFS, in virtual machines, where this kernel has none.
 
-`./test --long` runs these beside the other guests. Each guest has one processor: emulated, two
-are slower (docs/vm.md).
+`./test --long` runs guests one after the other, beside what else is long. Each has one processor:
+emulated, two are slower (docs/vm.md).
 """
 
 from __future__ import annotations

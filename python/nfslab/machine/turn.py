@@ -1,7 +1,7 @@
 """One experiment at a time on a machine: whose turn it is.
 
-    /run/lock/nfslab-experiment-UID         the turn of that user: who has it locked measures
-    /run/lock/nfslab-experiment-UID-XXXXX   who goes on beside another one (`--anyway`)
+    /run/lock/nfslab-experiment-UID        the turn of that user: who has it locked measures
+    /run/lock/nfslab-experiment-UID-NAME   who goes on beside another one (`--anyway`)
 
 A file is its user's alone (0600), so nobody else can lock it; who has one locked says the kernel
 (/proc/locks), and is believed if the process and the file are the same user's. A lock is gone with

@@ -235,7 +235,10 @@ def _possible(
     client: pa.Table, server: pa.Table, error_ns: int
 ) -> tuple[pa.Table, pa.Table, int, bool]:
     """(both without kinds of calls of which the ways together are below zero, how many these are,
-    were the server's instants moved so that all of both ways is the way there?)."""
+    were the server's instants moved so that all of both ways is the way there?).
+
+    By one clock (`error_ns` is 0) the server's instants are put between the client's first.
+    """
 
     import pyarrow as pa
 
