@@ -13,7 +13,6 @@ Source: RFC 5280; Python's ssl.SSLContext with CERT_REQUIRED on both sides.
 from __future__ import annotations
 
 import datetime
-import os
 import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,6 +20,7 @@ from urllib.parse import quote, unquote
 
 from nfslab import clock
 from nfslab.errors import RunFailed, UsageError
+from nfslab.machine.users import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,12 +152,12 @@ class Authority:
     def write(self, folder: Path) -> None:
         """Its own papers and those of each role, keys readable by the owner alone."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(folder / "ca.pem", _pem(self._certificate))
-        _write(folder / "ca.key", _key_pem(self._key))
+        write_private(folder / "ca.pem", _pem(self._certificate))
+        write_private(folder / "ca.key", _key_pem(self._key))
         for role in ROLES:
             made = self.papers(role, ANY_NAME if role == "worker" else "")
-            _write(folder / f"{role}.pem", made.certificate)
-            _write(folder / f"{role}.key", made.key)
+            write_private(folder / f"{role}.pem", made.certificate)
+            write_private(folder / f"{role}.key", made.key)
 
 
 def papers_in(folder: Path, role: Role) -> Papers:
@@ -217,11 +217,3 @@ def _key_pem(key: EllipticCurvePrivateKey) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     ).decode()
-
-
-def _write(path: Path, text: str) -> None:
-    """Never readable by others, not for an instant: it is made with its mode."""
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:
-        file.write(text)

@@ -132,3 +132,11 @@ def _permitted(folder: Path, uid: int) -> bool:
     if facts.st_gid == primary_group(uid):
         return bool(facts.st_mode & 0o010)
     return bool(facts.st_mode & 0o001)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file anew that other users can never read: it is made with its mode."""
+    path.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)

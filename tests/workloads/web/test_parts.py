@@ -138,7 +138,7 @@ SERVED = Served(Path("/d"), Path("/l/posts.log"), Path("/l/access.log"))
 
 def conf(**values: Any) -> list[str]:
     p = parameters(server="nginx", connections=10, load="closed", **values)
-    text = configuration(p, SERVED, Path("/tmp/x"), "127.0.0.1:5", "127.0.0.1:6")
+    text = configuration(p, SERVED, Path("/tmp/x"), "127.0.0.1:5", "127.0.0.1:6", "name")
     return [line.strip() for line in text.splitlines()]
 
 
@@ -164,7 +164,13 @@ def test_settings_are_lines_of_the_configuration(given: dict[str, Any], line: st
 def test_whoever_is_no_client_of_the_run_is_denied() -> None:
     p = parameters(server="nginx", connections=10, load="closed")
     text = configuration(
-        p, SERVED, Path("/tmp/x"), "10.0.0.1:5", "127.0.0.1:6", allow=("10.0.0.2", "10.0.0.3")
+        p,
+        SERVED,
+        Path("/tmp/x"),
+        "10.0.0.1:5",
+        "127.0.0.1:6",
+        "name",
+        allow=("10.0.0.2", "10.0.0.3"),
     )
     lines = [line.strip() for line in text.splitlines()]
     at = lines.index("allow 10.0.0.2;")

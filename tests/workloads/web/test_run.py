@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import uuid
 from pathlib import Path
@@ -50,6 +52,8 @@ def test_a_closed_load_is_served_and_accounted_for(scratch: Path, server: str) -
         commands = [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids]
         assert ("nginx" in commands[0]) == (server == "nginx")
         assert any("serving" in command for command in commands)
+        if server == "nginx":
+            _only_the_run_is_answered(work.handed_on(), run.context.logs)
         outcome = work.measure(run.context)
         checks = {one.name: one for one in outcome.checks + work.verify(run.context, outcome)}
         sound(checks)
@@ -98,6 +102,21 @@ def _posts_are_logged_once(report: dict[str, Any], log: Path) -> None:
     drawn = {f"{writer['writer']:08x}-{number:010x}" for number in range(writer["drawn"])}
     assert len(left) <= 4, "one a connection"
     assert drawn - left <= set(lines) <= drawn
+
+
+def _only_the_run_is_answered(endpoint: dict[str, Any], logs: Path) -> None:
+    """Other users of this machine can connect, but the name that is asked for is not told them."""
+    for method, path in (("POST", "/post"), ("GET", "/file_set/dir00000/class0_1")):
+        stranger = http.client.HTTPConnection(endpoint["address"])
+        with contextlib.closing(stranger):
+            stranger.request(method, path, body="x=1" if method == "POST" else None)
+            with pytest.raises(http.client.RemoteDisconnected):
+                stranger.getresponse()
+    with contextlib.closing(http.client.HTTPConnection(endpoint["address"])) as own:
+        own.request("GET", path, headers={"Host": endpoint["host"]})
+        assert own.getresponse().status == 200
+    telling = [file for file in logs.iterdir() if endpoint["host"] in file.read_text()]
+    assert [(file.name, file.stat().st_mode & 0o077) for file in telling] == [("nginx.conf", 0)]
 
 
 @pytest.mark.parametrize(

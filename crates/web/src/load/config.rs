@@ -31,6 +31,9 @@ const POST_BYTES: std::ops::RangeInclusive<usize> = 60..=MAX_POST_BYTES;
 pub struct LoadConfig {
     /// IP address and port of the server.
     pub address: SocketAddr,
+    /// What `Host` asks for, where it is not the address: a secret, so that no report repeats it.
+    #[serde(default, skip_serializing)]
+    pub host: Option<String>,
     /// What the server is asked for; it has to be there ([`crate::fileset::write`]).
     pub file_set: FileSet,
     /// How requests come.

@@ -107,7 +107,7 @@ fn worker<'w>(
         .map_err(|errno| WebError::system("epoll cannot be had", errno))?;
     Ok(Worker {
         address: config.address,
-        host: config.address.to_string(),
+        host: (config.host.clone()).unwrap_or_else(|| config.address.to_string()),
         post_bytes: config.post_bytes,
         timeout_ns: (config.timeout_s * 1e9) as u64,
         line,

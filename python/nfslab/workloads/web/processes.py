@@ -19,6 +19,7 @@ from nfslab.machine.agent import error_of, order
 from nfslab.machine.endings import failed
 from nfslab.machine.own_command import importing_us
 from nfslab.machine.said import lines_said
+from nfslab.machine.users import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -137,7 +138,7 @@ def begin(
 ) -> OurProcess:
     """Start `module` of this folder; its configuration and words are logs/NAME.*."""
     file = context.logs / f"{name}.json"
-    file.write_text(json.dumps(config, indent=1), encoding="utf-8")
+    write_private(file, json.dumps(config, indent=1))
     said, log = file.with_suffix(".said"), file.with_suffix(".log")
     argv = [sys.executable, "-P", "-m", f"nfslab.workloads.web.{module}", str(file)]
     context.commands.append(argv)

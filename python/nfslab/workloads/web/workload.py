@@ -83,6 +83,7 @@ class WebWorkload(Workload):
         self._serving: WebServing | None = None
         self._served: Served | None = None
         self._address = ""
+        self._host: str | None = None
         """Of the server, once it is known."""
         self._is_part = False
         """On one of several client hosts."""
@@ -166,11 +167,11 @@ class WebWorkload(Workload):
 
     def handed_on(self) -> dict[str, Any]:
         """Where the server is: hosts connect to nothing else."""
-        return {"address": self._address}
+        return {"address": self._address, "host": self._host}
 
     def taken(self, told: dict[str, Any]) -> None:
         """The server that is there is the one to load."""
-        self._address, self._is_part = str(told["address"]), True
+        self._address, self._host, self._is_part = str(told["address"]), told["host"], True
 
     def counted(self) -> dict[str, Any]:
         """POSTs of all loads, and the server's CPU time during the timed one."""
@@ -249,7 +250,7 @@ class WebWorkload(Workload):
         self._serving = serving_class(p.server)(p)
         with context.phase("server"):
             self._serving.start(context, served)
-        self._address = self._serving.address
+        self._address, self._host = self._serving.address, self._serving.host
         context.services.web_server_pids = self._serving.pids()
 
     def _folders(self, context: RunContext) -> Served:
@@ -393,6 +394,7 @@ class WebWorkload(Workload):
             mode |= {"rate_per_s": p.rate, "arrivals": p.arrivals}
         config = {
             "address": self._address,
+            "host": self._host,
             "file_set": self._file_set(),
             "load": mode,
             "close_share": p.close_share,

@@ -42,6 +42,8 @@ class WebServing(ABC):
 
     address: str = ""
     """IP:port, once it has started."""
+    host: str | None = None
+    """The name that it has to be asked for in `Host`, where only the run may ask."""
     records_posts: bool = True
     """Whether its log of POSTs is ours to read."""
     processes: Sequence[Process] = ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import secrets
 import shutil
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
 from nfslab.machine.own_folders import answers, free_ports
 from nfslab.machine.processes import send_signal
-from nfslab.machine.users import unprivileged_user
+from nfslab.machine.users import unprivileged_user, write_private
 from nfslab.workloads.web.servers.base import WebServing, let_in
 from nfslab.workloads.web.servers.embedded import EmbeddedServing
 
@@ -43,6 +44,7 @@ STOP_LIMIT_S: Final = 10.0
 SPARE_FILES: Final = 64
 TEMPORARY: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 PROBE_LIMIT_S: Final = 10.0
+NAME_BYTES: Final = 16
 
 
 def program() -> str | None:
@@ -82,14 +84,15 @@ class NginxServing(WebServing):
         self._folder = short_private_folder(context.resources, "nginx", user)
         folder, address = self._folder.path, context.client_host.link.server
         (port,) = free_ports(address, 1)
-        self.address = f"{address}:{port}"
+        self.address, self.host = f"{address}:{port}", secrets.token_hex(NAME_BYTES)
         text = configuration(
-            self.parameters, served, folder, self.address, self._application.address,
+            self.parameters, served, folder, self.address, self._application.address, self.host,
             without=_left_out(nginx), allow=let_in(context.client_host.link),
         )  # fmt: skip
         for path in (context.logs / "nginx.conf", folder / "nginx.conf"):
-            path.write_text(text, encoding="utf-8")
-        (folder / "nginx.conf").chmod(0o644)
+            write_private(path, text)
+        if user is not None:
+            os.chown(folder / "nginx.conf", user, -1)
         self.log = log = context.logs / "nginx.log"
         argv = [nginx, "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf")]
         context.commands.append(argv)
@@ -171,10 +174,14 @@ def configuration(
     folder: Path,
     address: str,
     application: str,
+    host: str,
     without: frozenset[str] = frozenset(),
     allow: Sequence[str] = (),
 ) -> str:
-    """nginx.conf; `allow`: who may connect, where not all may."""
+    """nginx.conf; `host`: the name that requests have; `allow`: who may connect, where not all may.
+
+    Any user of this machine can connect. Requests without that name get no reply.
+    """
     files = open_files(p)
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = files if hard == resource.RLIM_INFINITY else min(files, hard)
@@ -198,8 +205,10 @@ def configuration(
         "tcp_nopush on;",
         *temporary,
         f"upstream application {{ server {application}; keepalive 64; }}",
+        f"server {{ listen {address} backlog=4096 default_server; return 444; }}",
         "server {",
-        f"    listen {address} backlog=4096;",
+        f"    listen {address};",
+        f"    server_name {host};",
         *(f"    allow {client};" for client in allow),
         *(["    deny all;"] if allow else []),
         f"    root {_quoted(served.root)};",
