@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from nfslab.cluster.guests import require_guests
 from nfslab.errors import NfslabError
+from nfslab.evidence.call_counts.counts import call_counts
 from nfslab.machine.journal import boot_id
 from nfslab.results.catalogue import read_every_run, read_part
 from nfslab.results.emulation import is_stamped
@@ -212,7 +213,7 @@ TWO = f"""\
 [experiment]
 name = "two-kernels"
 repetitions = 1
-collectors = ["mountstats", "nfsd"]
+collectors = ["mountstats", "nfsd", "capture"]
 [client]
 host = "vm"
 kernel = "{NEWEST}"
@@ -270,6 +271,10 @@ def test_two_kernels_talk_and_count_the_same(tmp_path: Path) -> None:
     assert sent["WRITE"] >= len(written) / 32768
     for name in ("WRITE", "READ", "OPEN", "CLOSE"):
         assert sent[name] == counted[name], name
+    found = call_counts(record)
+    assert found is not None
+    assert found.missing == (), "the capture has what the kernel's mount counted"
+    assert {"capture", "mountstats, timed part"} <= set(found.operations[0].by)
     assert left_behind(tmp_path) == []
 
 
