@@ -264,17 +264,13 @@ def copying_share(load: Load) -> float:
     return sum(any(name in stack for name in COPYING) for stack in samples) / len(samples)
 
 
-def program(given: Path | None) -> Path:
-    """The load's program, built when none is given."""
-    if given is not None:
-        return given
-    subprocess.run(
-        ["cargo", "build", "--quiet", "--release", "-p", "nfslab-trace", "--example", "rpc_load"],
-        cwd=ROOT,
-        check=True,
-    )
+def program(profile: str) -> Path:
+    """Builds the load's program."""
+    command = ["cargo", "build", "--quiet", "--profile", profile]
+    command += ["-p", "nfslab-trace", "--example", "rpc_load"]
+    subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "release" / "examples" / "rpc_load"
+    return target / ("debug" if profile == "dev" else profile) / "examples" / "rpc_load"
 
 
 def can_mount() -> bool:
@@ -301,9 +297,9 @@ def asked() -> argparse.Namespace:
     parser.add_argument(
         "--others", type=float, default=0.05, help="share of the CPUs that others may take"
     )
-    parser.add_argument("--load", type=Path, help="the load's program, built elsewhere")
+    parser.add_argument("--profile", default="release", help="Cargo's: release, quick, dev")
     parser.add_argument("--perf", action="store_true", help="sample the load's CPU, too")
-    parser.add_argument("--small", action="store_true", help="half a second: does it still run?")
+    parser.add_argument("--small", action="store_true", help="a moment: does it still run?")
     return parser.parse_args()
 
 
@@ -317,15 +313,15 @@ def main() -> int:
         print(f"skipped: {answer.reason} ({answer.fix})")
         return 0
     if options.small:
-        options.seconds, options.repetitions, options.rate = 0.5, 2, 2000.0
-        options.others = 1.0
+        options.seconds, options.repetitions, options.rate = 0.2, 2, 2000.0
+        options.others, options.shape = 1.0, options.shape or ["together", "mount"]
     apart = "; interrupts are accounted apart" if accounted_apart() else ""
     print(
         f"{platform.node() or 'machine'}: Linux {platform.release()}, {os.cpu_count()} CPUs, "
         f"core {build_info()['profile']} build, {options.rate:,.0f} calls a second asked for{apart}"
         f"\n\n{HEADER}"
     )
-    built, disturbed = program(options.load), 0
+    built, disturbed = program(options.profile), 0
     shares: list[float] = []
     told: list[str] = []
     notes: list[str] = []

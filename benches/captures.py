@@ -116,23 +116,20 @@ def run(command: Sequence[str], folder: Path, stdin: IO[bytes] | None = None) ->
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, text)
 
 
-def header_walk(given: Path | None) -> Path:
-    """The floor's program, built if need be."""
-    if given is not None:
-        return given
-    subprocess.run(
-        ["cargo", "build", "--quiet", "--release", "-p", "nfslab-trace", "--example",
-         "header_walk"], cwd=ROOT, check=True,
-    )  # fmt: skip
+def header_walk(profile: str) -> Path:
+    """Builds the floor's program."""
+    command = ["cargo", "build", "--quiet", "--profile", profile]
+    command += ["-p", "nfslab-trace", "--example", "header_walk"]
+    subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    return target / "release" / "examples" / "header_walk"
+    return target / ("debug" if profile == "dev" else profile) / "examples" / "header_walk"
 
 
 def programs(options: argparse.Namespace) -> tuple[list[Program], list[str]]:
     """What can be run here, and why the rest cannot."""
     ours = (sys.executable, "-m", "nfslab", "trace")
     found = [
-        Program(FLOOR, (str(header_walk(options.header_walk)), "{capture}")),
+        Program(FLOOR, (str(header_walk(options.profile)), "{capture}")),
         Program(TABLE_ALONE, (sys.executable, "-c", TABLE, "{capture}")),
         Program(TABLE_CALLS, (sys.executable, "-c", TABLE, "{capture}", "{folder}/table.parquet")),
         Program("nfslab trace", (*ours, "--json", "{capture}")),
@@ -314,7 +311,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only-pipe", action="store_true", help="no captures on the disk")
     parser.add_argument("--with-tshark", action="store_true")
     parser.add_argument("--tshark-share", type=float, default=0.1, help="of the capture's size")
-    parser.add_argument("--header-walk", type=Path, help="the floor's program, built before")
+    parser.add_argument("--profile", default="release", help="Cargo's: release, quick, dev")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
     parser.add_argument("--small", action="store_true", help="tiny captures: does it still run?")
     options = parser.parse_args()

@@ -10,17 +10,40 @@ thread has one read outstanding; one that is late catches up. Needs root and /de
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import random
 import sys
+import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from mounted_file import BLOCK_BYTES, FILE_BLOCKS, mounted_file
+from nfslab._core import Mount, Server
 
 NS_PER_S = 1_000_000_000
+BLOCK_BYTES = 4096
+FILE_BLOCKS = 4096
+
+
+@contextmanager
+def mounted_file() -> Iterator[tuple[Server, Path]]:
+    """16 MiB of random bytes on our mount of our server's memory store, both in this process."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Server(json.dumps({"store": "memory", "memory_bytes": 1 << 30})) as server,
+    ):
+        ports = f"port={server.port},mountport={server.port}"
+        mount = Mount("127.0.0.1:/export", folder, ports)
+        try:
+            path = Path(folder) / "file"
+            path.write_bytes(os.urandom(BLOCK_BYTES * FILE_BLOCKS))
+            yield server, path
+        finally:
+            mount.unmount("force")
 
 
 def one_thread(path: Path, period_ns: int, reads: int, seed: int, late: list[int]) -> None:
@@ -41,7 +64,7 @@ def one_thread(path: Path, period_ns: int, reads: int, seed: int, late: list[int
 
 def main() -> None:
     rate, seconds, count = float(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
-    with mounted_file() as (server, _, path):
+    with mounted_file() as (server, path):
         print(server.port, flush=True)
         sys.stdin.readline()
         late = [[0] for _ in range(count)]

@@ -31,7 +31,7 @@ from nfslab.servers import ganesha
 from nfslab.servers.ganesha import EXPORT, GaneshaParameters, GaneshaServer, configuration
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL_CALLS = 6400
+SMALL_CALLS = 640
 CLIENT_ROW = re.compile(r"depth +(\d+) +(.+?) +([\d.]+) \(([\d.]+) to ([\d.]+)\) +wall ([\d.]+)")
 SERVER_ROW = re.compile(
     r"(\w+) +(GETATTR|READ_4K) +(\d+) +(\d+) +(\d+) +([\d.]+) +(\d+) +(\d+) +([\d.]+)"

@@ -26,7 +26,7 @@ BENCHES: Final = Path(__file__).resolve().parents[2] / "benches"
 PROGRAMS: Final = sorted(
     path.stem for path in BENCHES.glob("*.py") if '__name__ == "__main__"' in path.read_text()
 )
-TOOLS: Final = {"capture_generator", "cluster_here", "mount_load"}
+TOOLS: Final = {"capture_generator", "mount_load"}
 """What a benchmark uses: it measures nothing by itself."""
 
 _postgres = PgbenchWorkload.available()
@@ -44,29 +44,24 @@ NEEDS: Final = {
     "capture_cost": [captures, cargo],
     "captures": [cargo],
     "confirm": [needs.fuse],
-    "delays": [needs.fuse],
     "files_vs_fio": [fio],
     "findings": [needs.fuse],
     "mount_throughput": [needs.fuse],
     "names": [needs.fuse],
     "nfs_ends": [cargo],
-    "postgres_over_nfs": [needs.fuse, postgres],
     "profile_cost": [perf],
-    "rpc_cost": [needs.fuse],
     "sfs_generator": [cargo],
     "syscall_cost": [postgres, needs.ebpf],
     "tpcb_clients": [postgres, pgsql],
-    "tpcc": [postgres],
 }
 OPTIONS: Final[dict[str, tuple[object, ...]]] = {
-    "capture_cost": ("--transport", "tcp", "--transport", "udp"),
-    "confirm": ("--blocks", 4),
+    "capture_cost": ("--profile", "dev"),
+    "captures": ("--profile", "dev"),
     "findings": ("--seed", 1),
     "nfs_ends": ("--profile", "dev"),
     "sfs_generator": ("--profile", "dev"),
-    "tpcc": ("--go-tpc", ""),
 }
-PLACED: Final = {"captures": "--dir", "files_vs_fio": "--directory", "trace_workers": "--dir"}
+PLACED: Final = {"captures": "--dir", "files_vs_fio": "--directory"}
 """Where its files go, which are gone at its end."""
 
 

@@ -40,7 +40,7 @@ SPOOL: Final = Path("/var/tmp")
 
 LEAST_PROCESSORS: Final = 4
 """With fewer here, one process with its threads is faster: journals take CPU time to write and to
-play (`benches/trace_workers.py --all --journals`)."""
+play."""
 
 
 def processors() -> int:
