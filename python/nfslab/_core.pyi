@@ -847,7 +847,7 @@ class SystemSampler:
     def stop(self) -> SamplerResult:
         """Take a last sample, end the thread, hand over everything; CoreError("sampler")."""
 
-# What `Trace.finish` hands over as JSON: the contract of docs/captures.md, made by crates/trace.
+# What `Trace.finish` hands over as JSON, made by crates/trace.
 # tests/captures/test_content.py holds captures of every kind against it, unknown and missing
 # fields included. Times are nanoseconds. "NotRequired": only in some rows, as said there, or not
 # in runs that were stored before the field was made.
@@ -1637,8 +1637,7 @@ class Trace:
     def stop(self) -> None:
         """Ask the threads to end soon; `finish` then raises CoreError("interrupted")."""
     def finish(self) -> tuple[str, dict[str, tuple[str, bytes]]]:
-        """Wait for the end, once: one JSON object (`TraceContent`, the contract of
-        docs/captures.md), and long columns.
+        """Wait for the end, once: one JSON object (`TraceContent`), and long columns.
 
         Long columns: "lens/name" -> (numpy's element type, bytes).
         """

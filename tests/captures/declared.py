@@ -1,7 +1,6 @@
 """What the core finds in captures, as its stub declares it, field by field.
 
-The typed dictionaries of `_core.pyi` are the contract of docs/captures.md. No type is written down
-twice.
+The typed dictionaries of `_core.pyi` are the contract. No type is written down twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 //! Kinds of oddities and their counts, stated once for each stage.
 //!
-//! Nothing that cannot be read is dropped silently: each case has a kind and a line in
-//! `docs/captures.md`. Counting is one addition to a fixed array, cheap enough for every packet.
+//! Nothing that cannot be read is dropped silently: each case has a kind, which
+//! `python/nfslab/captures/anomalies.py` explains. Counting is one addition to a fixed array, cheap
+//! enough for every packet.
 
 /// Makes `Anomaly`, the kinds with their names in reports and JSON, and `Anomalies`, their counts.
 macro_rules! anomalies {

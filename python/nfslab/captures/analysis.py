@@ -89,7 +89,7 @@ class CaptureAnalysis:
     names: list[str]
     """The captures, as given."""
     content: TraceContent
-    """As the core found it: the contract of docs/captures.md."""
+    """As the core found it."""
     blobs: Mapping[str, tuple[str, bytes]] = field(default_factory=dict)
     """Long columns: "lens/name" -> (numpy's element type, bytes)."""
     from_files: bool = True

@@ -3,7 +3,7 @@
 The core counts by kind and never guesses; a person wants to know whether to believe the
 figures. So each kind has a weight: "loss" (something is missing from the figures), "doubt"
 (a figure may be off), "network" (true of the load, not of the capture), "note" (good to know).
-A kind that has no words here is shown by its name. docs/captures.md has the same table.
+A kind that has no words here is shown by its name.
 """
 
 from __future__ import annotations

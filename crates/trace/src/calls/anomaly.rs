@@ -1,4 +1,4 @@
-//! What is odd about calls and replies, counted by kind; `docs/captures.md` explains each.
+//! What is odd about calls and replies, counted by kind.
 
 use crate::anomalies::anomalies;
 

@@ -1,6 +1,6 @@
 //! What is odd below RPC, counted by kind; and the bytes that the capture does not have.
 //!
-//! `docs/captures.md` explains each kind to users: a line here is a line there.
+//! `python/nfslab/captures/anomalies.py` explains each kind to users.
 
 use crate::anomalies::anomalies;
 use crate::packet::Lost;
