@@ -262,7 +262,7 @@ LOAD_SCHEMA: Final[int]
 class Load:
     """The NFS load generator with one plan: check it, make its file set, measure points.
 
-    docs/load.md tells the plan's and the report's fields. `progress` of `prepare` and `run` gets a
+    crates/load/src has the plan's (plan.rs) and the report's fields (report.rs). `progress` of `prepare` and `run` gets a
     dict several times a second; it stops the work by returning False or raising (then that is
     raised here; a stopped `run` returns its report, which is not valid). One at a time: a second
     thread that calls meanwhile gets CoreError("in_use"), but from `calls`.

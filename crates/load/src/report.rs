@@ -1,4 +1,4 @@
-//! What a point gave. Field names are the contract; docs/load.md tells them one by one.
+//! What a point gave. Field names are the contract.
 
 use measure::{HistogramSummary, LatencyHistogram, add_up};
 use serde::{Deserialize, Serialize};
