@@ -67,8 +67,7 @@ class DiskKey:
 
 DISK_KEYS: Final = (
     DiskKey("disks", "disks", _whole, "N",
-            "N disks of this kind side by side (1): files begin on different ones and go on from "
-            "disk to disk in stripes of 64 KiB; each has its own queue"),
+            "N disks of this kind, each with a queue (1); files are striped over them by 64 KiB"),
     DiskKey("seek", "positioning_ns", duration_ns, "T",
             "before a job that does not go on where the last one ended"),
     DiskKey("rate", "rate_bytes_per_s", rate_bytes_per_s, "R",
@@ -79,10 +78,7 @@ DISK_KEYS: Final = (
     DiskKey("hit", "read_hit_ratio", read_share, "P",
             "this share of READs is answered from memory, without the disk"),
     DiskKey("cache", "cache_bytes", parse_size_bytes, "S",
-            "memory of S instead of `hit`: pages of 4 KiB that were read or written, and "
-            "attributes of files that were looked at, are found without the disk until newer ones "
-            "need their place (least recently used first). The share of hits follows from how much "
-            "is really touched"),
+            "memory of S instead of `hit`, for pages and attributes; least recently used go first"),
     DiskKey("dirty", "dirty_limit_bytes", parse_size_bytes, "S",
             "unstable bytes that are kept in memory; beyond it a WRITE waits for its own bytes"),
     DiskKey("commit", "commit_ns", duration_ns, "T",
@@ -181,9 +177,8 @@ OPTIONS: Final = (
            detail="the request takes its size / RATE to come in, the reply likewise to go out; "
            "one call after the other in each direction"),
     Option("threads", "Workers, as nfsd's threads.", _whole, "N", "threads", int, (1, 1024),
-           detail="N workers, as nfsd's threads: a call waits (first come, first served) until "
-           "one is free, and keeps it through service and disk. On a folder also the number of "
-           "real threads"),
+           detail="N workers, as nfsd's threads: a call waits for one and keeps it to its end; on "
+           "a folder also the number of real threads"),
     Option("service_time", "Of a call, or of one procedure (again for more).", service_time,
            "[OP=]TIME", most_times=32,
            detail="time a worker is busy with a call: of all procedures, or of one (`WRITE=1ms`)"),
