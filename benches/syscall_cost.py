@@ -3,7 +3,7 @@
     python benches/syscall_cost.py [--rounds 10] [--seconds 3]
 
 One pgbench run (TPC-B, local disk, data in memory); within it windows in random order: unwatched,
-and watched by eBPF at each level. CPU is what the backends' threads (and strace's process) ran by
+and watched by eBPF at each level. CPU is what the backends' threads ran by
 /proc/PID/schedstat (nanoseconds, brought up to date at each switch and tick: some ms of a window's
 seconds), their system calls included; transactions are those in pgbench's log that ended in the
 window. A ratio is of a watched window to the unwatched one of its round; medians and quartiles over
@@ -12,8 +12,8 @@ the rounds, and where the median of all such ratios lies (95 %, by the order of 
 the disk's noise out of it: nothing waits, and a transaction has less CPU time of its own, so that
 the same cost is a larger share of it.
 
-The preloaded library and strace need a launch: servers of their own, on the same data in turn, a
-run of pgbench each beside one of an unwatched server in the same round.
+The preloaded library needs a launch: a server of its own, on the same data in turn, a run of
+pgbench beside one of an unwatched server in the same round.
 
 Aims: sync at most 1.02 of unwatched, counts 1.10 (without lseek), events 1.15; attach within 0.3 s.
 """
@@ -29,16 +29,14 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from nfslab._core import ShimRecords, SyscallWatch, build_info
 from nfslab.databases.postgres.installation import find_installation
-from nfslab.errors import Unavailable
-from nfslab.evidence.syscalls.strace_launch import StraceLaunch
-from nfslab.evidence.syscalls.ways import Asked, Subject, Way, choose, ebpf_grants, obstacle
+from nfslab.evidence.syscalls.ways import ebpf_grants, shim_missing
 from nfslab.machine.processes import all_statuses
 from nfslab.machine.users import as_user, primary_group, unprivileged_user
 from scipy.stats import binom
@@ -59,12 +57,7 @@ WATCHED: dict[str, dict[str, Any]] = {
     "counts and lseek": {"level": "counts", "lseek": True},
     "events": {"level": "events"},
 }
-LAUNCHED: tuple[tuple[str, Way, str], ...] = (
-    ("preloaded library, sync", "shim", "sync"),
-    ("preloaded library, counts", "shim", "counts"),
-    ("strace --seccomp-bpf, sync", "strace", "sync"),
-    ("strace --seccomp-bpf, counts", "strace", "counts"),
-)
+LAUNCHED = ("sync", "counts")
 UNWATCHED = "unwatched"
 AIMS = {"sync": 1.02, "counts": 1.10, "events": 1.15}
 
@@ -124,15 +117,13 @@ class Bench:
         return ("-h", str(self.sockets), "-U", "bench")
 
     @contextlib.contextmanager
-    def server(
-        self, wrap: Callable[[list[str]], list[str]] = list, env: dict[str, str] | None = None
-    ) -> Iterator[tuple[int, int]]:
-        """A server that answers: its pid, and that of what was started (a tracer, or itself)."""
+    def server(self, env: dict[str, str] | None = None) -> Iterator[int]:
+        """A server that answers: its pid."""
         options = [word for setting in SETTINGS for word in ("-c", setting)]
         argv = self.argv("postgres", "-D", self.data, "-k", self.sockets, *options)
         with (self.folder / "postgres.log").open("ab") as log:
             program = subprocess.Popen(
-                wrap(argv), stdout=log, stderr=log, cwd="/", env={**os.environ, **(env or {})}
+                argv, stdout=log, stderr=log, cwd="/", env={**os.environ, **(env or {})}
             )
         try:
             deadline = time.monotonic() + PATIENCE_S
@@ -141,8 +132,7 @@ class Bench:
                 if program.poll() is not None or time.monotonic() > deadline:
                     raise SystemExit((self.folder / "postgres.log").read_text("utf-8"))
                 time.sleep(0.05)
-            pid = int((self.data / "postmaster.pid").read_text("utf-8").split()[0])
-            yield pid, program.pid
+            yield int((self.data / "postmaster.pid").read_text("utf-8").split()[0])
         finally:
             self.run("pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop")
             program.wait(PATIENCE_S)
@@ -208,7 +198,7 @@ def by_ebpf(
     found: list[dict[str, Window]] = []
     attach_s, lost = [], 0
     total_s = rounds * (len(levels) + 1) * (seconds + DETACH_S)
-    with bench.server() as (postmaster, _), bench.load(postmaster, total_s) as (backends, ends):
+    with bench.server() as postmaster, bench.load(postmaster, total_s) as (backends, ends):
         for _ in range(rounds):
             names = [UNWATCHED, *levels]
             random.shuffle(names)
@@ -230,27 +220,19 @@ def by_ebpf(
     return rows, attach_s, lost
 
 
-def launched(bench: Bench, way: Way, level: str, seconds: float) -> tuple[float, float]:
-    """CPU a transaction and transactions a second of a server that was launched watched."""
+def launched(bench: Bench, level: str, seconds: float) -> tuple[float, float]:
+    """CPU a transaction and transactions a second of a server with the library; "": without."""
     with contextlib.ExitStack() as stack:
-        wrap: Callable[[list[str]], list[str]] = list
         env: dict[str, str] = {}
-        if way == "shim":
+        if level:
             memory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir="/dev/shm")))
             memory.chmod(0o711)
             records = ShimRecords(bench.own("shim", memory), level)
             stack.callback(records.stop)
             env = dict(records.environment())
-        elif way == "strace":
-            traced = StraceLaunch(level, False)
-            wrap = traced.argv
-            stack.callback(traced.end)
-            traced.begin()
-        with bench.server(wrap, env) as (postmaster, started):
+        with bench.server(env) as postmaster:
             with bench.load(postmaster, seconds) as (backends, ends):
-                # strace works beside the backends: its time is a transaction's as well.
-                tracer = [] if started == postmaster else [started]
-                one = window([*backends, *tracer], seconds)
+                one = window(backends, seconds)
             return one.cpu_a_transaction_us(ends)
 
 
@@ -317,18 +299,16 @@ def main() -> None:
             rounds, attach_s, lost = by_ebpf(bench, asked.levels, asked.rounds, asked.seconds)
             for level in (UNWATCHED, *asked.levels):
                 print(row(level, [(one[level], one[UNWATCHED]) for one in rounds]), flush=True)
-        ways = LAUNCHED[:1] if asked.small else LAUNCHED
-        for title, way, level in ways if asked.launches else ():
-            try:
-                choose(Asked(way=way), Subject(argv=["/bin/sh"]))
-            except Unavailable:
-                print(f"| {title} | left out: {obstacle(way, Asked(), Subject(argv=['sh']))[0]} |")
-                continue
+        if asked.launches and (missing := shim_missing()):
+            print(f"| preloaded library | left out: {missing} |")
+            asked.launches = 0
+        levels = LAUNCHED[:1] if asked.small else LAUNCHED
+        for level in levels if asked.launches else ():
             pairs = []
             for _ in range(asked.launches):
-                base = launched(bench, "ebpf", "", asked.seconds)
-                pairs.append((launched(bench, way, level, asked.seconds), base))
-            print(row(title, pairs), flush=True)
+                base = launched(bench, "", asked.seconds)
+                pairs.append((launched(bench, level, asked.seconds), base))
+            print(row(f"preloaded library, {level}", pairs), flush=True)
         if asked.rounds and ebpf_grants()["ok"]:
             print(f"\nAttached in {quartiles(attach_s)} s (aim: 0.3 s); {lost:,} records lost.")
 

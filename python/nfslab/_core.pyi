@@ -26,7 +26,6 @@ __all__ = [
     "RpcRecorder",
     "Server",
     "ShimRecords",
-    "StraceReader",
     "SyscallWatch",
     "SystemSampler",
     "Trace",
@@ -1858,49 +1857,6 @@ class ShimRecords:
         """
     def stop(self) -> None:
         """End it: running programs record no more. What came can still be taken."""
-
-@final
-class StraceReader:
-    """Reads text of `strace -f -ttt -T -y` (and with less or more of it) or of `perf trace`.
-
-    Levels: "sync" (fsync and its kin, synchronous writes), "counts" (and names, totals per file and
-    call), "events" (and every read and write). A call without a duration (no -T) has latency 0 and
-    is in no bucket of `latencies`; `figures` says how many there are.
-    """
-
-    def __new__(cls, level: str = "events", *, lseek: bool = False) -> StraceReader: ...
-    def feed(self, data: bytes) -> None:
-        """More of the text, cut anywhere. CoreError("not_a_trace") once that is certain."""
-    def end(self) -> None:
-        """The text has ended. CoreError("not_a_trace" or "empty") if no line was understood."""
-    def take(self) -> dict[str, Columns]:
-        """What came since the last time: "files", "syncs", "events", "names", "blocks" (empty).
-
-        files: file_id, device ("0:0"), inode (0), path, seen_ns. syncs: start_ns, latency_ns, pid,
-        tid, call, synchronous, file_id, offset, size, error. events: start_ns, latency_ns, pid,
-        tid, call, file_id, offset, size, bytes, error. names: start_ns, latency_ns, pid, call,
-        path, new_path, error. file_id and offset are null where they could not be told.
-        """
-    def counts(self) -> Columns:
-        """Totals: file_id, call, calls, errors, bytes, latency_sum_ns, latency_max_ns, latencies,
-        sizes, places (lists of counts)."""
-    def figures(self) -> dict[str, int]:
-        """What was read, and what is missing.
-
-        lines, calls, file_calls, not_understood, unfinished, interrupted (made again or never
-        ended), without_start, without_time, without_duration, without_place, without_path,
-        without_pid, unknown_descriptors (calls left out, may be sockets), unknown_flags (writes
-        whose open was not seen: not counted as synchronous), late_paths (perf trace looked them up
-        when it printed the line: they may be of a later file), unseen_requests (through io_uring or
-        io_submit: what they did is no call), beyond (limits), lost_syncs, lost_events, lost_names,
-        uncounted.
-        """
-    @property
-    def clock(self) -> str:
-        """What the instants are: "epoch", "time of day", "relative" or "none" (all 0); ns."""
-    @property
-    def first_not_understood(self) -> str | None:
-        """The first line that was not understood, cut short."""
 
 @final
 class Server:

@@ -104,7 +104,6 @@ def test_a_plugin_that_cannot_be_asked_is_an_answer_too(monkeypatch: pytest.Monk
         ),
         ("fio-3.33", "fio-3.33"),
         ("NFS-Ganesha Release = V4.3\n", "NFS-Ganesha Release = V4.3"),
-        ("strace -- version 6.1\nCopyright", "strace -- version 6.1"),
         ("nginx version: nginx/1.22.1", "nginx version: nginx/1.22.1"),
         ("mount.nfs: (linux nfs-utils 2.6.2)", "mount.nfs: (linux nfs-utils 2.6.2)"),
         ("mariadbd  Ver 10.11.19-MariaDB-0+deb12u1", "mariadbd  Ver 10.11.19-MariaDB-0+deb12u1"),

@@ -1,4 +1,4 @@
-"""`nfslab syscalls` as a person meets it: commands, processes, texts, bad usage, Ctrl-C."""
+"""`nfslab syscalls` as a person meets it: commands, processes, bad usage, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -52,19 +52,6 @@ sys.exit(3)
 """A database's pattern; then what a static web server does: 50 pages by sendfile, a copy within the
 kernel, a flush of mapped bytes."""
 SMALL = 100
-TEXT = (
-    '101 1700000000.000000 openat(AT_FDCWD, "/db/bank-wal", O_RDWR) = 3</db/bank-wal> <0.000010>\n'
-    + "".join(
-        f"101 1700000000.{n:03}000 pwrite64(3</db/bank-wal>, \"x\"..., 4096, {n * 4096}) = 4096 "
-        f"<0.000020>\n101 1700000000.{n:03}100 fdatasync(3</db/bank-wal>) = 0 <0.000400>\n"
-        for n in range(1, 58)
-    )
-    + "".join(
-        f"101 1700000001.{n:03}000 fdatasync(3</db/bank-wal>) = 0 <0.005100>\n"
-        for n in range(100)
-    )
-    + "101 1700000002.000000 +++ exited with 0 +++\n"
-)  # fmt: skip
 
 
 def skip_without(way: str) -> None:
@@ -74,7 +61,7 @@ def skip_without(way: str) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("way", ["ebpf", "shim", "strace"])
+@pytest.mark.parametrize("way", ["ebpf", "shim"])
 def test_what_a_command_does_is_in_its_tables(capsys: Capture, tmp_path: Path, way: str) -> None:
     skip_without(way)
     (tmp_path / "page.html").write_bytes(b"x" * 5000)
@@ -125,7 +112,7 @@ def _are_the_pattern(rows: list[dict[str, Any]], content: dict[str, Any]) -> Non
     reads = [("read", "sequential" if n else "first", n * 8192, 8192) for n in range(21)]
     ends = [("read", "forward" if n > 21 else "sequential", n * 8192, 0) for n in range(21, 28)]
     assert data == durable + reads + ends
-    # The totals of the kernel's programs (or the library, or the text) judge places by themselves.
+    # The totals of the kernel's programs (or the library) judge places by themselves.
     totals = {row["name"]: row["calls"] for row in content["classes"]}
     for one in content["accesses"]:
         if one["class"].startswith("SQLite"):
@@ -138,51 +125,18 @@ def _are_the_pattern(rows: list[dict[str, Any]], content: dict[str, Any]) -> Non
             assert one["one_in"] == 1
 
 
-def test_a_text_of_strace_is_read_with_its_change(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    text = tmp_path / "calls.txt"
-    text.write_text(TEXT, "utf-8")
-    said = nfslab(capsys, "syscalls", "--read", text, "--level", "counts")
-    assert said.code == 0
-    assert "the first 57 calls take 400 µs, then 5.10 ms" in said.out
-    assert "SQLite WAL" in said.out
-    found = json.loads(
-        nfslab(capsys, "syscalls", "--read", text, "--level", "counts", "--json").out
-    )
-    (row,) = found["classes"]
-    assert row["calls"]["writes"]["calls"] == 57
-    assert row["calls"]["writes"]["bytes"] == 57 * 4096
-    assert row["calls"]["fdatasync"]["calls"] == 157
-    (series,) = found["series"]
-    assert [level["calls"] for level in series["levels"]] == [57, 100]
-    page, tables = tmp_path / "page.html", tmp_path / "tables"
-    given = ("--level", "events", "--by-file", "--html", page, "--parquet", tables)
-    said = nfslab(capsys, "syscalls", "--read", text, *given)
-    assert (said.code, "Calls by file" in said.out) == (0, True)
-    assert "/db/bank-wal" in page.read_text("utf-8")
-    syncs = pq.read_table(tables / "syncs.parquet")
-    assert syncs.num_rows == 157
-    assert syncs["t_ns"].to_pylist() == sorted(syncs["t_ns"].to_pylist())
-    events = pq.read_table(tables / "events.parquet").to_pylist()
-    offsets = [row["offset"] for row in events if row["call"] == "pwrite64"]
-    assert offsets == [4096 * n for n in range(1, 58)]
-    assert pq.read_table(tables / "files.parquet")["class"].to_pylist() == ["SQLite WAL"]
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ([], "say what is to be watched"),
-        (["--pid", "1", "--read", "x"], "exclude each other"),
-        (["--read", "x", "--way", "ebpf"], "--read only reads"),
+        (["--pid", "1", "--postgres", "x"], "exclude each other"),
+        (["--pid", "1", "--way", "strace"], "'ebpf', 'shim', 'views'"),
         (["--lseek", "--pid", "1"], "--lseek needs a level"),
         (["--postgres", "/nowhere"], "no data directory"),
         (["--pid", "1", "--duration", "0s"], "above 0"),
         (["--pid", "1", "--by-relation"], "give --postgres"),
         (["--pid", "1", "--html", "/nowhere/x.html"], "/nowhere"),
         (["--", "no-such-program-here"], "was not found"),
-        (["--read", "/nowhere/x.txt"], "cannot read"),
     ],
 )
 def test_bad_usage_says_what_to_do(
@@ -191,14 +145,6 @@ def test_bad_usage_says_what_to_do(
     said = nfslab(capsys, "syscalls", *options)
     assert said.code == 2
     assert words in said.err
-
-
-def test_a_text_that_is_none_of_strace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    text = tmp_path / "poem.txt"
-    text.write_text("a rose is a rose\n" * 50, "utf-8")
-    said = nfslab(capsys, "syscalls", "--read", text)
-    assert said.code == 2
-    assert said.out == ""
 
 
 def test_a_stale_postmaster_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

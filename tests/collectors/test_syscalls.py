@@ -90,7 +90,6 @@ def found_of(evidence: Evidence) -> Syscalls:
         pytest.param("ebpf", "counts", marks=pytest.mark.long),
         ("ebpf", "events"),
         ("shim", "events"),
-        ("strace", "events"),
     ],
 )
 def test_every_call_of_a_known_program_is_in_its_class(

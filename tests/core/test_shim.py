@@ -1,5 +1,5 @@
-"""The preload shim through the bindings, on a Python program, beside strace's text of the same
-program. Its inner life is tested in crates/syscalls/tests/system/{strace_and_shim,shim_ring}.rs."""
+"""The preload shim through the bindings, on a Python program. Its inner life is tested in
+crates/syscalls/tests/system/{shim_table,shim_ring}.rs."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +14,7 @@ from nfslab.cli.doctor import plugin_probes
 from nfslab.cli.run import command as run_command
 from nfslab.errors import Unavailable
 from nfslab.evidence.syscalls import ways as syscall_ways
-from nfslab.evidence.syscalls.ways import Asked, Subject, choose, is_static, obstacle
+from nfslab.evidence.syscalls.ways import Asked, Subject, choose, is_static
 
 from tests.experiment import conftest as experiments
 
@@ -39,42 +38,27 @@ def no_shim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "the core was built without it")
 
 
-@pytest.fixture
-def no_strace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("", None))
-
-
 def test_a_server_falls_back_to_its_views_and_says_why(no_ebpf: None) -> None:
     choice = choose(Asked("counts"), SERVER)
     assert choice.way == "views"
     reasons = dict(choice.why_not)
-    assert list(reasons) == ["ebpf", "shim", "strace"]
+    assert list(reasons) == ["ebpf", "shim"]
     assert reasons["ebpf"] == "eBPF is not permitted: EPERM"
     assert "runs already" in reasons["shim"]
     assert any("totals only" in note for note in choice.notes)
 
 
-def test_a_program_falls_back_to_the_shim_then_to_strace(
-    no_ebpf: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_falls_back_to_the_shim(no_ebpf: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "")
-    assert choose(Asked("sync"), PROGRAM).way == "shim"
-    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "no compiler")
-    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("/usr/bin/strace", (6, 1)))
-    monkeypatch.setattr(syscall_ways, "ptrace_refused", lambda: None)
     choice = choose(Asked("sync", blocks=True), PROGRAM)
-    assert choice.way == "strace"
-    assert ("shim", "no compiler") in choice.why_not
-    assert any("O_DSYNC" in note for note in choice.notes)
+    assert choice.way == "shim"
     assert any("block requests" in note for note in choice.notes)
 
 
-def test_without_any_way_all_reasons_are_said(
-    no_ebpf: None, no_shim: None, no_strace: None
-) -> None:
+def test_without_any_way_all_reasons_are_said(no_ebpf: None, no_shim: None) -> None:
     with pytest.raises(Unavailable) as error:
         choose(Asked(), PROGRAM)
-    for words in ("eBPF is not permitted: EPERM", "built without", "strace is not installed"):
+    for words in ("eBPF is not permitted: EPERM", "built without", "run already"):
         assert words in error.value.why
     assert error.value.fix == "run as root"
 
@@ -85,21 +69,12 @@ def test_a_way_that_was_asked_for_is_used_or_nothing_is(no_ebpf: None) -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(
-    ("missing", "way", "blind"),
-    [("", "a preloaded library", "static programs"), ("planted", "strace", "io_uring")],
-)
 def test_dry_run_and_doctor_tell_the_way_and_what_it_cannot_see(
     no_ebpf: None,
     monkeypatch: pytest.MonkeyPatch,
     experiment_file: Callable[..., Path],
-    missing: str,
-    way: str,
-    blind: str,
 ) -> None:
-    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: missing)
-    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("/usr/bin/strace", (6, 1)))
-    monkeypatch.setattr(syscall_ways, "ptrace_refused", lambda: None)
+    monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "")
     path = str(experiment_file(('["watcher"]', '["fsync"]')))
     told = CliRunner().invoke(run_command, [path, "--dry-run", "--json"])
     how = json.loads(told.stdout)["collectors"]["fsync"]["how"]
@@ -110,24 +85,15 @@ def test_dry_run_and_doctor_tell_the_way_and_what_it_cannot_see(
     )
     (probe,) = (one for one in plugin_probes() if one.name == "fsync")
     for said in (how, line, probe.found):
-        assert f"by {way}" in said
+        assert "by a preloaded library" in said
         assert "not by eBPF: eBPF is not permitted: EPERM" in said
-        assert blind in said.rsplit("not seen", 1)[1]
+        assert "static programs" in said.rsplit("not seen", 1)[1]
 
 
 def test_single_calls_are_not_in_views(no_ebpf: None) -> None:
     with pytest.raises(Unavailable) as error:
         choose(Asked("events"), SERVER)
     assert "no single call" in error.value.why
-
-
-@pytest.mark.parametrize(
-    ("found", "words"),
-    [(("/x/strace", (5, 2)), "no --seccomp-bpf"), (("", None), "not installed")],
-)
-def test_which_strace_will_do(monkeypatch: pytest.MonkeyPatch, found: Any, words: str) -> None:
-    monkeypatch.setattr(syscall_ways, "strace_version", lambda: found)
-    assert words in obstacle("strace", Asked(), PROGRAM)[0]
 
 
 def elf(*types: int) -> bytes:
@@ -139,21 +105,15 @@ def elf(*types: int) -> bytes:
     return bytes(header) + b"".join(struct.pack("<I", kind) + bytes(52) for kind in types)
 
 
-def test_a_program_of_32_bits_is_left_to_strace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_of_32_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(syscall_ways, "ebpf_grants", lambda: REFUSED | {"ok": True})
     monkeypatch.setattr(syscall_ways, "shim_missing", lambda: "")
-    monkeypatch.setattr(syscall_ways, "strace_version", lambda: ("/usr/bin/strace", (6, 1)))
-    monkeypatch.setattr(syscall_ways, "ptrace_refused", lambda: None)
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF\x01" + bytes(47))
-    choice = choose(Asked(), Subject(argv=[str(program)]))
-    assert choice.way == "strace"
-    assert choice.why_not == [
-        ("ebpf", f"{program} has 32 bits: such calls are not seen"),
-        ("shim", f"{program} has 32 bits, and the library 64"),
-    ]
+    with pytest.raises(Unavailable) as error:
+        choose(Asked(), Subject(argv=[str(program)]))
+    assert f"eBPF: {program} has 32 bits: such calls are not seen" in error.value.why
+    assert f"library: {program} has 32 bits, and the library 64" in error.value.why
     assert (
         choose(Asked(), PROGRAM).way == choose(Asked(), Subject(pids=[os.getpid()])).way == "ebpf"
     )

@@ -349,6 +349,13 @@ def test_the_way_why_not_another_and_what_it_cannot_see_are_said() -> None:
     assert any("static programs" in note for note in found.notes)
 
 
+def test_a_way_that_is_no_more_is_named_in_results_that_it_made() -> None:
+    whole = tables([sync(SECOND, 5)])
+    seen = {"way": "strace", "level": "sync", "why_not": [["shim", "no compiler"]]}
+    notes = watch_section(facts_of(whole, seen), lambda: whole).notes
+    assert "Watched by strace --seccomp-bpf, level sync." in notes
+
+
 def test_level_counts_says_what_it_has_not() -> None:
     whole = tables([sync(SECOND, 5)])
     section = watch_section(facts_of(whole, {"way": "ebpf", "level": "counts"}), lambda: whole)

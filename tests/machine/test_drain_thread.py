@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from nfslab._core import CoreError, StraceReader
+from nfslab._core import CoreError, ShimRecords
 from nfslab.machine.drain_thread import DRAIN_S, DrainThread
 
 from tests.simulated_clock import LOOK_S, SimulatedClock
@@ -43,7 +43,7 @@ def test_a_source_that_has_gone_ends_the_turns_with_its_words(
     def take() -> None:
         turns.append(1)
         gone.set()
-        StraceReader("no such level")
+        ShimRecords("/nowhere", "no such level")
 
     thread = DrainThread(take, "gone")
     thread.begin()
@@ -52,7 +52,7 @@ def test_a_source_that_has_gone_ends_the_turns_with_its_words(
     thread.end()
     assert len(turns) == 1
     with pytest.raises(CoreError) as caught:
-        StraceReader("no such level")
+        ShimRecords("/nowhere", "no such level")
     assert thread.problem == str(caught.value)
 
 

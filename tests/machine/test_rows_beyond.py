@@ -1,51 +1,65 @@
-"""More calls than rows are kept: totals have each one, by a text and by a watch; notes say so.
+"""More calls than rows are kept: totals have each one; notes say so.
 
-The bound is made small; what the text and the program do is known.
+The bound is made small; what the source and the program do is known.
 """
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from nfslab.evidence.syscalls.seen import evidence_tables
-from nfslab.evidence.syscalls.strace_text import read_text
 from nfslab.evidence.syscalls.tables import ClassRow, Syscalls, sum_up, tables_from
-from nfslab.evidence.syscalls.watch import ROWS_MOST, Seen, SyscallWatch
-from nfslab.evidence.syscalls.ways import Asked, Choice, Level, Subject, shim_missing
+from nfslab.evidence.syscalls.watch import ROWS_MOST, KeptRows, Seen, SyscallWatch
+from nfslab.evidence.syscalls.ways import Asked, Choice, Subject, shim_missing
 from nfslab.storage.file_classes import read_file_classes
 
-SYNCS, EVENTS = 50, 70
+from tests.results.planted_syscalls import EVENTS, FILES, SYNCS, access, file, sync, table
+
+SYNCS_MOST, EVENTS_MOST = 50, 70
 ROUNDS = 400
 LONG_US = 9_999
 """Of the last sync, far beyond the bound."""
-START = 1_700_000_000
 
 
-def text() -> bytes:
+class Source:
     """Each round: a write, a sync (one in 100 fails), a synchronous write of another file."""
-    lines = [
-        'openat(AT_FDCWD, "/db/bank-wal", O_RDWR) = 3</db/bank-wal> <0.000010>',
-        'openat(AT_FDCWD, "/db/bank.db", O_RDWR|O_DSYNC) = 4</db/bank.db> <0.000010>',
-    ]
-    for n in range(ROUNDS):
-        took = LONG_US if n == ROUNDS - 1 else 400
-        answer = "-1 EIO (Input/output error)" if n % 100 == 50 else "0"
-        lines += [
-            f'pwrite64(3</db/bank-wal>, "x"..., 4096, {n * 4096}) = 4096 <0.000020>',
-            f"fdatasync(3</db/bank-wal>) = {answer} <0.{took:06}>",
-            f'pwrite64(4</db/bank.db>, "x"..., 8192, {n * 8192}) = 8192 <0.000300>',
-        ]
-    return "".join(
-        f"101 {START}.{n:06} {line}\n" for n, line in enumerate(lines)
-    ).encode()  # fmt: skip
+
+    def __init__(self, rounds: int = ROUNDS) -> None:
+        self.left = list(range(rounds))
+
+    def take(self) -> dict[str, pa.Table]:
+        taken, self.left = self.left[:30], self.left[30:]
+        syncs, events = [], []
+        for n in taken:
+            at = n * 1_000_000
+            write = access(at, "pwrite64", n * 4096, 4096)
+            data = access(at + 2, "pwrite64", n * 8192, 8192, 2, latency_ns=300_000)
+            last, failed = n == ROUNDS - 1, n % 100 == 50
+            syncs += [
+                sync(at + 1, (LONG_US if last else 400) * 1000, error=5 if failed else 0),
+                {name: value for name, value in data.items() if name in SYNCS}
+                | {"synchronous": True},
+            ]
+            events += [write, data]
+        return {"syncs": table(SYNCS, syncs), "events": table(EVENTS, events)}
 
 
-def summed(seen: Seen, _summary: dict[str, Any]) -> Syscalls:
+def watched(rounds: int = ROUNDS) -> Seen:
+    rows, source, seen = KeptRows(), Source(rounds), Seen()
+    while source.left:
+        rows.take(source)
+    rows.hand_over(seen)
+    files = [file(1, "/db/bank-wal", None), file(2, "/db/bank.db", None)]
+    seen.tables["files"] = table(FILES, files).drop_columns("class")
+    return seen
+
+
+def summed(seen: Seen) -> Syscalls:
     return sum_up(tables_from(evidence_tables(seen, read_file_classes(), 0, 0)))
 
 
@@ -55,26 +69,23 @@ def sums(rows: list[ClassRow]) -> dict[str, Any]:
 
 
 def lower(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ROWS_MOST, "syncs", SYNCS)  # type: ignore[arg-type]
-    monkeypatch.setitem(ROWS_MOST, "events", EVENTS)  # type: ignore[arg-type]
+    monkeypatch.setitem(ROWS_MOST, "syncs", SYNCS_MOST)  # type: ignore[arg-type]
+    monkeypatch.setitem(ROWS_MOST, "events", EVENTS_MOST)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("level", ["sync", "counts", "events"])
-def test_totals_of_a_text_have_every_call(monkeypatch: pytest.MonkeyPatch, level: Level) -> None:
-    whole = summed(*read_text(io.BytesIO(text()), level))
+def test_totals_have_every_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = summed(watched())
     lower(monkeypatch)
-    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 5000)
-    seen, summary = read_text(io.BytesIO(text()), level)
-    assert seen.tables["syncs"].num_rows == SYNCS
-    if level == "events":
-        assert seen.tables["events"].num_rows == EVENTS
-    left = [
-        f"{2 * ROUNDS - SYNCS:,} rows of syncs are in the totals, but in no series: there is room "
-        f"for {SYNCS}",
-        f"{2 * ROUNDS - EVENTS:,} rows of events are counted, not kept: there is room for {EVENTS}",
+    seen = watched()
+    assert seen.tables["syncs"].num_rows == SYNCS_MOST
+    assert seen.tables["events"].num_rows == EVENTS_MOST
+    assert seen.notes == [
+        f"{2 * ROUNDS - SYNCS_MOST:,} rows of syncs are in the totals, but in no series: there is "
+        f"room for {SYNCS_MOST}",
+        f"{2 * ROUNDS - EVENTS_MOST:,} rows of events are counted, not kept: there is room for "
+        f"{EVENTS_MOST}",
     ]
-    assert summary["notes"] == left[: 2 if level == "events" else 1]
-    found = summed(seen, summary)
+    found = summed(seen)
     log, data = (found_of(found, name) for name in ("SQLite WAL", "SQLite database"))
     syncs = log.group("fdatasync")
     assert (syncs.calls, syncs.errors) == (ROUNDS, ROUNDS // 100)
@@ -82,24 +93,21 @@ def test_totals_of_a_text_have_every_call(monkeypatch: pytest.MonkeyPatch, level
     assert syncs.latency_sum_ns == ((ROUNDS - 1) * 400 + LONG_US) * 1000
     assert (data.synchronous.calls, data.synchronous.bytes) == (ROUNDS, ROUNDS * 8192)
     assert data.synchronous.latency_sum_ns == ROUNDS * 300_000
-    if level != "sync":
-        assert (log.group("writes").calls, data.group("writes").calls) == (ROUNDS, ROUNDS)
     # Nothing of the table shows that there was a bound.
     assert sums([*found.classes, found.total]) == sums([*whole.classes, whole.total])
-    assert sum(one.calls for one in found.series) == SYNCS
+    assert sum(one.calls for one in found.series) == SYNCS_MOST
 
 
 def found_of(found: Syscalls, name: str) -> ClassRow:
     return next(row for row in found.classes if row.name == name)
 
 
-def test_what_is_kept_of_a_text_does_not_grow_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_kept_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     lower(monkeypatch)
-    monkeypatch.setattr("nfslab.evidence.syscalls.strace_text.READ_BYTES", 5000)
-    kept = []
-    for times in (1, 4):
-        seen, _ = read_text(io.BytesIO(text() * times), "events")
-        kept.append({name: (one.num_rows, one.nbytes) for name, one in seen.tables.items()})
+    kept = [
+        {name: (one.num_rows, one.nbytes) for name, one in watched(rounds).tables.items()}
+        for rounds in (ROUNDS, 4 * ROUNDS)
+    ]
     assert kept[0] == kept[1]
 
 
@@ -125,9 +133,9 @@ def test_totals_of_a_watch_have_every_sync(monkeypatch: pytest.MonkeyPatch, tmp_
     watch.launched()
     assert program.wait() == 0
     seen = watch.end()
-    assert seen.tables["syncs"].num_rows == SYNCS
-    assert any(note.startswith(f"{2 * ROUNDS - SYNCS:,} rows of syncs") for note in seen.notes)
-    found = summed(seen, {})
+    assert seen.tables["syncs"].num_rows == SYNCS_MOST
+    assert any(note.startswith(f"{2 * ROUNDS - SYNCS_MOST:,} rows of syncs") for note in seen.notes)
+    found = summed(seen)
     assert found_of(found, "SQLite WAL").group("fdatasync").calls == ROUNDS
     synchronous = found_of(found, "SQLite database").synchronous
     assert (synchronous.calls, synchronous.bytes) == (ROUNDS, ROUNDS * 100)

@@ -10,7 +10,7 @@ from nfslab.evidence.syscalls.seen import MEASURED, known_cost
 from nfslab.evidence.syscalls.ways import Asked
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "syscalls.md"
-NAMES = {"ebpf": "eBPF", "shim": "preloaded library", "strace": "strace --seccomp-bpf"}
+NAMES = {"ebpf": "eBPF", "shim": "preloaded library"}
 
 
 def documented() -> dict[str, list[str]]:
@@ -31,7 +31,6 @@ def test_figures_are_those_of_the_document(key: tuple[str, str]) -> None:
 
 def test_what_was_not_measured_is_not_guessed() -> None:
     assert known_cost("ebpf", Asked(level="sync")).startswith("CPU time 1.")
-    assert "not measured" in known_cost("strace", Asked(level="events"))
     assert known_cost("ebpf", Asked(level="counts", lseek=True)).startswith("CPU time 1.")
     assert "not measured" in known_cost("shim", Asked(level="counts", lseek=True))
     assert "none while the load runs" in known_cost("views", Asked(level="sync"))

@@ -19,8 +19,8 @@ mod sealed_runs;
 mod serve;
 mod serve_options;
 mod signals;
+mod syscall_shim;
 mod syscall_tables;
-mod syscall_text;
 mod syscall_watch;
 mod tcp_connections;
 mod toml;
@@ -61,7 +61,7 @@ mod _core {
     #[pymodule_export]
     use super::serve::{Server, check_service_model};
     #[pymodule_export]
-    use super::syscall_text::{ShimRecords, StraceReader, classify_paths, shim_path};
+    use super::syscall_shim::{ShimRecords, classify_paths, shim_path};
     #[pymodule_export]
     use super::syscall_watch::{SyscallWatch, syscalls_grants};
     #[pymodule_export]

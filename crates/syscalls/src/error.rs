@@ -107,7 +107,7 @@ impl WatchError {
             }
             WatchError::Lockdown { .. } => {
                 "Boot without lockdown (no Secure Boot, or lockdown=none), or watch by a preloaded \
-                 shim or strace."
+                 shim."
             }
             WatchError::Bpf { .. } => {
                 "In a container: allow bpf(2) and perf_event_open(2) in its seccomp filter \

@@ -164,7 +164,7 @@ pub struct FileRecord {
     pub file_id: u32,
     /// Device, as stat(2) gives it (`major << 8 | minor` is not assumed: both apart).
     pub device: (u32, u32),
-    /// Inode; 0 when only the path is known (strace's text).
+    /// Inode.
     pub inode: u64,
     /// Absolute where it could be had, else as the program named it. Not always UTF-8.
     pub path: Vec<u8>,
@@ -292,15 +292,13 @@ impl CountRecord {
         }
     }
 
-    /// One call more: how long it took, if that was measured, and what it returned.
-    pub fn add(&mut self, latency_ns: Option<u64>, result: i64) {
+    /// One call more: how long it took, and what it returned.
+    pub fn add(&mut self, latency_ns: u64, result: i64) {
         self.calls += 1;
         self.errors += u64::from(result < 0);
-        if let Some(latency_ns) = latency_ns {
-            self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
-            self.latency_max_ns = self.latency_max_ns.max(latency_ns);
-            self.latencies[bucket(latency_ns)] += 1;
-        }
+        self.latency_sum_ns = self.latency_sum_ns.saturating_add(latency_ns);
+        self.latency_max_ns = self.latency_max_ns.max(latency_ns);
+        self.latencies[bucket(latency_ns)] += 1;
     }
 }
 

@@ -1,7 +1,6 @@
 """`nfslab syscalls`: the table of 2001 and the curve of every sync, of anything that runs.
 
-    a process, a server, a command, or a text of strace ──> watch (or reader) ──> tables ──> text,
-                                                                              JSON, page, Parquet
+    a process, a server, or a command ──> watch ──> tables ──> text, JSON, page, Parquet
 
 Ctrl-C ends the watching, not what is watched, and shows what was seen; a command of ours gets it
 from the terminal as well.
@@ -50,14 +49,12 @@ Examples:
   nfslab syscalls --level events --postgres /srv/pg --by-relation --html calls.html
   nfslab syscalls --level counts --html calls.html -- sqlite3 bank.db '.read load.sql'
   nfslab syscalls --blocks --pid 4711 --duration 10s
-  strace -f -ttt -T -y -o calls.txt pg_dump bench > /dev/null
-  nfslab syscalls --level events --read calls.txt
 
 \b
 Levels: sync (fsync, fdatasync, sync_file_range, O_DSYNC writes: each one), counts (and all calls
 on files, by file), events (and each read and write). Ways, the first that can be used: eBPF (any
-process; needs root), a preloaded library and strace (commands), PostgreSQL's own views.
-docs/syscalls.md has what each costs.
+process; needs root), a preloaded library (commands), PostgreSQL's own views. docs/syscalls.md has
+what each costs.
 """
 
 
@@ -74,8 +71,6 @@ def _seconds(text: str) -> float:
     help="A process and its descendants (again for more).")  # fmt: skip
 @click.option("--postgres", type=click.Path(path_type=Path), metavar="DATADIR",
     help="The PostgreSQL server of this data directory.")  # fmt: skip
-@click.option("--read", "text", metavar="FILE",
-    help="What strace -f -ttt -T -y (or perf trace) wrote; - is standard input.")  # fmt: skip
 @click.option("--level", type=click.Choice(["sync", "counts", "events"]), default="sync",
     show_default=True, help="How much is seen.")  # fmt: skip
 @click.option("--duration", "duration_s", callback=parsed(_seconds), metavar="TIME",
@@ -87,7 +82,7 @@ def _seconds(text: str) -> float:
     help="Each table and index of --postgres a class of its own.")  # fmt: skip
 @click.option("--blocks", is_flag=True, help="Block requests during syncs (eBPF).")
 @click.option("--lseek", is_flag=True, help="Count lseek, too: often the most frequent call.")
-@click.option("--way", type=click.Choice(["ebpf", "shim", "strace", "views"]),
+@click.option("--way", type=click.Choice(["ebpf", "shim", "views"]),
     help="Watch this way or not at all.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page.")
@@ -104,17 +99,13 @@ def command(argv: tuple[str, ...], **asked: Any) -> None:
     classes = read_file_classes(asked["classes"])
     relations = None
     with polite_kill():
-        if asked["text"] is not None:
-            seen, summary = _read(asked["text"], asked["level"], asked["lseek"])
-            ended = _Ended()
-        else:
-            target = target_of(argv, asked["pids"], asked["postgres"])
-            if asked["by_relation"]:
-                relations = RelationNames(target.conninfo, asked["postgres"])
-                relations.read()
-                for note in relations.notes:
-                    click.echo(note, err=True)
-            seen, summary, ended = _watch(target, argv, asked)
+        target = target_of(argv, asked["pids"], asked["postgres"])
+        if asked["by_relation"]:
+            relations = RelationNames(target.conninfo, asked["postgres"])
+            relations.read()
+            for note in relations.notes:
+                click.echo(note, err=True)
+        seen, summary, ended = _watch(target, argv, asked)
     summary["exit_code"] = ended.code
     zero_ns = _first_ns(seen)
     tables = evidence_tables(seen, classes, zero_ns, zero_ns)
@@ -134,7 +125,7 @@ def _check(argv: Sequence[str], asked: dict[str, Any]) -> None:
     given = [
         name for name, there in (
             ("--pid", asked["pids"]), ("--postgres", asked["postgres"] is not None),
-            ("--read", asked["text"] is not None), ("a command", argv),
+            ("a command", argv),
         ) if there
     ]  # fmt: skip
     if len(given) != 1:
@@ -142,12 +133,7 @@ def _check(argv: Sequence[str], asked: dict[str, Any]) -> None:
             "say what is to be watched"
             if not given
             else f"{' and '.join(given)} exclude each other",
-            fix="give one of --pid PID, --postgres DATADIR, --read FILE, or -- COMMAND...",
-        )
-    if asked["text"] is not None and (asked["way"] or asked["duration_s"] or asked["blocks"]):
-        raise UsageError(
-            "--read only reads: --way, --duration and --blocks are for watching",
-            fix="leave them out, or watch with --pid, --postgres or -- COMMAND...",
+            fix="give one of --pid PID, --postgres DATADIR, or -- COMMAND...",
         )
     if asked["by_relation"] and asked["postgres"] is None:
         raise UsageError(
@@ -280,20 +266,6 @@ def _so_far(watch: SyscallWatch) -> str:
     if lost := sum(count for name, count in figures.items() if name.startswith("lost_")):
         parts.append(f"{lost:,} records lost")
     return ", ".join(parts) + " (Ctrl-C ends)"
-
-
-def _read(name: str, level: str, lseek: bool) -> tuple[Seen, dict[str, Any]]:
-    """A text of strace, whole."""
-    from nfslab.evidence.syscalls.strace_text import read_text
-
-    stream = sys.stdin.buffer if name == "-" else None
-    if stream is not None and stream.isatty():
-        raise UsageError("standard input is a terminal", fix="pipe what strace wrote into it")
-    with system_errors(f"cannot read {name}", "name a text file", UsageError):
-        if stream is not None:
-            return read_text(stream, level, lseek)
-        with open(name, "rb") as file:
-            return read_text(file, level, lseek)
 
 
 def _show(

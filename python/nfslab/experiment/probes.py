@@ -294,7 +294,7 @@ def _tracing() -> Iterator[Probe]:
 
 def _syscall_ways() -> Iterator[Probe]:
     """Each way in which `nfslab syscalls` can watch, tried."""
-    from nfslab.evidence.syscalls.ways import ebpf_grants, ptrace_refused, shim_missing
+    from nfslab.evidence.syscalls.ways import ebpf_grants, shim_missing
 
     grants = ebpf_grants()
     refused = ": ".join(part for part in (grants["what"], grants["why"]) if part)
@@ -314,12 +314,6 @@ def _syscall_ways() -> Iterator[Probe]:
         "system calls of programs that nfslab starts, without root",
         "build nfslab again with a C compiler (apt install gcc libc6-dev)",
     )
-    strace = _program("strace", "strace", "the same, and reading what it wrote", version=("-V",))
-    refusal = ptrace_refused()
-    if strace.ok and refusal is not None:
-        fix = "sysctl kernel.yama.ptrace_scope=1"
-        strace = Probe("strace", False, refusal, strace.purpose, fix)
-    yield strace
 
 
 def _virtual_machine() -> Iterator[Probe]:

@@ -310,7 +310,7 @@ fn renamed(shelf: &mut Shelf, mounts: &mut Mounts, names: &mut Names, sent: &Nam
     let file_id = names.file(&old).unwrap_or(NO_FILE);
     let row = shelf.counts.entry((file_id, call));
     let row = row.or_insert_with(|| CountRecord::new(file_id, call));
-    row.add(Some(sent.latency_ns), sent.result);
+    row.add(sent.latency_ns, sent.result);
     if sent.result == 0 {
         match &new {
             Some(new) => {

@@ -169,14 +169,14 @@ impl Gatherer {
                     result,
                 };
                 let exchange = flags & EXCHANGE != 0;
-                return self.tally.rename(row, tid, Some(latency_ns), exchange);
+                return self.tally.rename(row, tid, exchange);
             }
         }
         self.tally.observe(&Observed {
             call,
             file_id,
             start_ns,
-            latency_ns: Some(latency_ns),
+            latency_ns,
             pid,
             tid,
             offset: (flags & HAS_OFFSET != 0).then_some(offset),

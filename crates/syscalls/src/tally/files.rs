@@ -1,13 +1,9 @@
 //! Who is who among files: one number for each, whatever names it had.
 //!
-//! A way that knows device and inode tells files apart by them, with a generation where an inode
-//! number is used again ([`Files::of_inode`]); strace's text has nothing but paths
-//! ([`Files::of_path`]). There a rename moves the file to its new name, and a file that lost its
-//! name (unlinked, or replaced by a rename) is found among the deleted for as long as descriptors
-//! show it as such.
+//! Files are told apart by device and inode, with a generation where an inode number is used again.
+//! A rename moves a file to its new name.
 //!
-//! Limits. Files are bounded; those beyond have no number. When a whole folder is renamed, files
-//! known by path alone begin anew under their new paths.
+//! Limits. Files are bounded; those beyond have no number.
 
 use std::collections::HashMap;
 
@@ -37,14 +33,12 @@ pub struct Files {
     files_max: usize,
     inodes: HashMap<Inode, u32>,
     /// By number.
-    known: Vec<Option<Inode>>,
+    known: Vec<Inode>,
     paths: HashMap<Box<[u8]>, u32>,
-    deleted: HashMap<Box<[u8]>, u32>,
     waiting: Vec<FileRecord>,
     path_bytes: usize,
     lost_names: u64,
     beyond: u64,
-    changes: u64,
 }
 
 impl Files {
@@ -62,7 +56,7 @@ impl Files {
         if let Some(file_id) = self.inodes.get(&inode) {
             return *file_id;
         }
-        let file_id = self.fresh(Some(inode));
+        let file_id = self.fresh(inode);
         if file_id != NO_FILE {
             self.inodes.insert(inode, file_id);
         }
@@ -76,31 +70,6 @@ impl Files {
         }
     }
 
-    /// The file of this path; [`NO_FILE`] beyond the limit.
-    pub fn of_path(&mut self, path: &[u8], seen_ns: u64) -> u32 {
-        if let Some(file_id) = self.paths.get(path) {
-            return *file_id;
-        }
-        let file_id = self.fresh(None);
-        if file_id != NO_FILE {
-            self.enter(file_id, path, seen_ns);
-        }
-        file_id
-    }
-
-    /// The file that had this path when it lost its last name.
-    pub fn of_deleted(&mut self, path: &[u8], seen_ns: u64) -> u32 {
-        if let Some(file_id) = self.deleted.get(path) {
-            return *file_id;
-        }
-        let file_id = self.fresh(None);
-        if file_id != NO_FILE {
-            self.bury(path, file_id);
-            self.report(file_id, path, seen_ns);
-        }
-        file_id
-    }
-
     /// A name was changed, or was to be: says of which file, as far as it is known.
     pub fn changed(&mut self, row: &NameRecord, exchange: bool) -> u32 {
         let path = row.path.as_slice();
@@ -108,19 +77,13 @@ impl Files {
         if row.result < 0 {
             return file_id.unwrap_or(NO_FILE);
         }
-        self.changes += 1;
         match &row.new_path {
             Some(other) if exchange => self.exchanged(path, other, row.start_ns),
             None if row.call == Call::Unlink => {
-                if let Some(file_id) = file_id {
-                    self.paths.remove(path);
-                    self.bury(path, file_id);
-                }
+                self.paths.remove(path);
             }
             Some(new_path) if new_path != path => {
-                if let Some(replaced) = self.paths.remove(new_path.as_slice()) {
-                    self.bury(new_path, replaced);
-                }
+                self.paths.remove(new_path.as_slice());
                 if let Some(file_id) = file_id {
                     self.paths.remove(path);
                     self.enter(file_id, new_path, row.start_ns);
@@ -142,11 +105,6 @@ impl Files {
         }
     }
 
-    /// How often a name was changed so far: what was known of paths may be so no more.
-    pub fn changes(&self) -> u64 {
-        self.changes
-    }
-
     /// The names that were seen since the last time.
     pub fn take(&mut self) -> Vec<FileRecord> {
         self.path_bytes = 0;
@@ -163,7 +121,7 @@ impl Files {
         self.beyond
     }
 
-    fn fresh(&mut self, inode: Option<Inode>) -> u32 {
+    fn fresh(&mut self, inode: Inode) -> u32 {
         if self.known.len() >= self.files_max {
             self.beyond += 1;
             return NO_FILE;
@@ -182,22 +140,18 @@ impl Files {
         self.report(file_id, path, seen_ns);
     }
 
-    fn bury(&mut self, path: &[u8], file_id: u32) {
-        if self.deleted.len() < self.files_max || self.deleted.contains_key(path) {
-            self.deleted.insert(path.into(), file_id);
-        }
-    }
-
     fn report(&mut self, file_id: u32, path: &[u8], seen_ns: u64) {
         if self.waiting.len() >= NAMES_MAX || !fits(&mut self.path_bytes, path.len()) {
             self.lost_names += 1;
             return;
         }
-        let inode = self.known.get(file_id as usize).copied().flatten();
+        let Some(Inode { device, inode, .. }) = self.known.get(file_id as usize).copied() else {
+            return;
+        };
         self.waiting.push(FileRecord {
             file_id,
-            device: inode.map_or((0, 0), |inode| inode.device),
-            inode: inode.map_or(0, |inode| inode.inode),
+            device,
+            inode,
             path: path.to_vec(),
             seen_ns,
         });

@@ -1,16 +1,13 @@
-//! Call after call becomes the records of [`crate::record`]: what the ways share that see each
-//! call by itself.
+//! Call after call, as the shim sees them, becomes the records of [`crate::record`].
 //!
-//! A way says what it saw ([`Observed`]), in the order in which calls ended; the [`Tally`] keeps
+//! The shim says what it saw ([`Observed`]), in the order in which calls ended; the [`Tally`] keeps
 //! counts per file and call, judges the place of each access against the one before it on the
 //! same file (reads and writes apart), and gathers rows until somebody takes them. Files are told
 //! apart by [`files::Files`].
 //!
 //! Decisions. An access has a place if it did not fail and its offset is known; one that failed
-//! leaves the place before it as it was. A duration that nobody measured
-//! is counted as 0 in sums and in no bucket, so that a table with fewer latencies than calls says
-//! what is missing. Limits: files ([`Options::files_max`]), rows between two takings
-//! ([`ROWS_MAX`]), the paths in them ([`PATH_BYTES_MAX`]), and rows of counts
+//! leaves the place before it as it was. Limits: files ([`Options::files_max`]), rows between two
+//! takings ([`ROWS_MAX`]), the paths in them ([`PATH_BYTES_MAX`]), and rows of counts
 //! ([`COUNT_ROWS_MAX`]); what goes beyond is counted.
 
 pub mod files;
@@ -85,8 +82,8 @@ pub struct Observed {
     pub file_id: u32,
     /// When it was entered, ns.
     pub start_ns: u64,
-    /// Until it returned, ns; None when that was not measured.
-    pub latency_ns: Option<u64>,
+    /// Until it returned, ns.
+    pub latency_ns: u64,
     /// Process.
     pub pid: u32,
     /// Thread.
@@ -190,7 +187,7 @@ impl Tally {
         if call.syncs() || seen.synchronous {
             let row = SyncRecord {
                 start_ns: seen.start_ns,
-                latency_ns: seen.latency_ns.unwrap_or(0),
+                latency_ns: seen.latency_ns,
                 pid: seen.pid,
                 tid: seen.tid,
                 call,
@@ -205,7 +202,7 @@ impl Tally {
         if self.options.level == Level::Events && (call.reads() || call.writes()) {
             let row = AccessRecord {
                 start_ns: seen.start_ns,
-                latency_ns: seen.latency_ns.unwrap_or(0),
+                latency_ns: seen.latency_ns,
                 pid: seen.pid,
                 tid: seen.tid,
                 call,
@@ -220,7 +217,7 @@ impl Tally {
 
     /// A name was changed, or was to be: unlink, rename. The files keep who they are. With
     /// `exchange` both names were there, and each file has the other's now.
-    pub fn rename(&mut self, row: NameRecord, tid: u32, latency_ns: Option<u64>, exchange: bool) {
+    pub fn rename(&mut self, row: NameRecord, tid: u32, exchange: bool) {
         let file_id = self.files.changed(&row, exchange);
         if self.options.level < Level::Counts {
             return;
@@ -229,7 +226,7 @@ impl Tally {
             call: row.call,
             file_id,
             start_ns: row.start_ns,
-            latency_ns,
+            latency_ns: row.latency_ns,
             pid: row.pid,
             tid,
             offset: None,

@@ -1,4 +1,4 @@
-/* Issues calls that are known in number, size and place: tests/system/strace_and_shim.rs has the table.
+/* Issues calls that are known in number, size and place: tests/system/shim_table.rs has the table.
  *
  * usage: known FOLDER. Exit code: 0, or the line where a call did not do what it must, or where
  * errno was not what it had been before a call that succeeded. */

@@ -8,9 +8,8 @@ mod programs;
 
 mod left_out;
 mod shim_ring;
+mod shim_table;
 mod shipped_object;
-mod strace_and_shim;
-mod strace_forms;
 mod tally_exact;
 mod used_again;
 mod waits_exact;

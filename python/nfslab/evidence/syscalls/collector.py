@@ -3,7 +3,7 @@
     a database's server    its processes are watched from now on (eBPF); else it preloads what
                            records, from its launch on; else its own views are read
     a program (`command`,  its launch is watched (`nfslab.machine.watched_launch`): suspended before
-    `files`)               before its first instruction (eBPF), preloaded, or under strace
+    `files`)               its first instruction (eBPF), or preloaded
 
 Decisions. The way is chosen when watching starts (`ways`), and the summary says
 which, what was in the way of the others, and what it is known to cost. Files have their class when
@@ -52,7 +52,7 @@ def _subject(context: RunContext) -> Subject | None:
 
 def _server(engine: str) -> Subject:
     """The server that a workload is going to start."""
-    return Subject(argv=(engine,), has_views=engine == "postgres", is_server=True)
+    return Subject(argv=(engine,), has_views=engine == "postgres")
 
 
 class FsyncParameters(CollectorParameters):
@@ -65,7 +65,7 @@ class FsyncParameters(CollectorParameters):
     by_relation: bool = False
     """Each table and index of a PostgreSQL a class of its own, as its catalog names them."""
     way: Way | None = None
-    """ebpf, shim, strace or views; the first that can be used when it is left out."""
+    """ebpf, shim or views; the first that can be used when it is left out."""
 
 
 class SyscallsParameters(FsyncParameters):

@@ -20,8 +20,8 @@ SLOWEST_TIMES: Final = 10
 ROWS_SAID: Final = 3
 WAY_NAMES: Final = {
     "ebpf": "eBPF programs in the kernel", "shim": "a preloaded library",
-    "strace": "strace --seccomp-bpf", "views": "PostgreSQL's own views and /proc",
-    "read": "a text of strace or perf trace",
+    "views": "PostgreSQL's own views and /proc",
+    "strace": "strace --seccomp-bpf",  # of results of nfslab before 0.1.0 was complete
 }  # fmt: skip
 NO_ACCESSES: Final = (
     "Level counts has sizes and places of reads and writes in all, not over time: level events has "
@@ -107,8 +107,8 @@ def notes(facts: SyscallFacts) -> list[str]:
     """How it was watched, and what is missing."""
     watch = facts.watch
     way = str(watch.get("way", ""))
-    said = [f"Watched by {WAY_NAMES.get(way, way or 'an unknown way')}, level {watch['level']}."
-            if "level" in watch else f"Read from {WAY_NAMES['read']}."]  # fmt: skip
+    level = watch.get("level", "unknown")
+    said = [f"Watched by {WAY_NAMES.get(way, way or 'an unknown way')}, level {level}."]
     if cost := watch.get("known_cost"):
         said.append(f"Cost: {cost}.")
     for other, reason in watch.get("why_not", []):

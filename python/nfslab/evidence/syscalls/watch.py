@@ -7,8 +7,7 @@ A launch that eBPF watches is suspended before its first instruction until the p
 thread empties the source again and again; what it holds is bounded (`ROWS_MOST`), beyond it is
 counted and noted. `mark` is where the timed part begins: totals count from there.
 
-Instants are CLOCK_MONOTONIC; strace prints wall-clock time, which is shifted by what lay between
-the two clocks when the launch began (a clock that is stepped meanwhile shifts what follows).
+Instants are CLOCK_MONOTONIC.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ import pyarrow.compute as pc
 
 from nfslab import clock
 from nfslab.errors import RunFailed
-from nfslab.evidence.syscalls.strace_launch import StraceLaunch
 from nfslab.evidence.syscalls.suspended_launch import SuspendedLaunch
 from nfslab.evidence.syscalls.totals import SyncsBeyond, since
 from nfslab.evidence.syscalls.unseen_io import UnseenIo, Whose
@@ -44,10 +42,6 @@ ROWS_MOST: Final[Mapping[str, int]] = {
     "blocks": 2_000_000,
 }  # fmt: skip
 """Rows of each table that are kept in memory."""
-INSTANTS: Final[Mapping[str, str]] = {
-    "files": "seen_ns", "syncs": "start_ns", "events": "start_ns", "names": "start_ns",
-    "blocks": "issue_ns",
-}  # fmt: skip
 PROCESSES_MOST: Final = 10_000
 TITLE_BYTES_MOST: Final = 300
 LOSSES: Final = {
@@ -58,11 +52,7 @@ LOSSES: Final = {
     "uncounted": "calls are in no total: too many files at once",
     "lost_calls": "calls are in no total: they came faster than they were taken",
     "torn": "records were half written when their process was killed",
-    "not_understood": "records or lines were not understood",
-    "unfinished": "calls never ended in the text",
-    "unknown_descriptors": "calls are left out: the text does not say on what",
-    "unknown_flags": "writes may have been synchronous: the text does not have their open",
-    "beyond": "rows are missing: more than the reader keeps",
+    "not_understood": "records were not understood",
 }
 SHARED_MEMORY: Final = "/dev/shm"
 NS_PER_S: Final = 1e9
@@ -135,7 +125,6 @@ class SyscallWatch:
         self._conninfo = conninfo
         self._source: Any = None
         self._suspended: SuspendedLaunch | None = None
-        self._strace: StraceLaunch | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._unseen = UnseenIo()
         self._whose = Whose(subject.pids)
@@ -145,7 +134,6 @@ class SyscallWatch:
         self._base: pa.Table | None = None
         self._seen = Seen(notes=list(choice.notes))
         self._began_ns = clock.monotonic_ns()
-        self._offset_ns = 0
         self._latest: tuple[int, int] = (0, 0)
 
     def attach(self) -> None:
@@ -162,26 +150,19 @@ class SyscallWatch:
         self, argv: Sequence[str], user: int | None = None
     ) -> tuple[list[str], dict[str, str]]:
         """What to start instead of a program, as this user, and what to add to its environment."""
-        way, level = self.choice.way, self._asked.level
-        if way == "ebpf":
+        if self.choice.way == "ebpf":
             self._suspended = SuspendedLaunch()
             return self._suspended.argv(argv), {}
-        if way == "shim":
-            from nfslab._core import ShimRecords
+        from nfslab._core import ShimRecords
 
-            memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-            self._folder = tempfile.TemporaryDirectory(prefix="nfslab-shim-", dir=memory)
-            os.chmod(self._folder.name, 0o711)
-            if user is not None:  # who owns the folder may record
-                os.chown(self._folder.name, user, -1)
-            self._whose = Whose(mark=self._folder.name)
-            self._source = ShimRecords(self._folder.name, level, lseek=self._asked.lseek)
-            return list(argv), dict(self._source.environment())
-        self._offset_ns = clock.wall_ns() - clock.monotonic_ns()
-        self._strace = StraceLaunch(level, self._asked.lseek)
-        self._source = self._strace.reader
-        self._whose = Whose(mark=self._strace.folder)
-        return self._strace.argv(argv), {}
+        memory = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        self._folder = tempfile.TemporaryDirectory(prefix="nfslab-shim-", dir=memory)
+        os.chmod(self._folder.name, 0o711)
+        if user is not None:  # who owns the folder may record
+            os.chown(self._folder.name, user, -1)
+        self._whose = Whose(mark=self._folder.name)
+        self._source = ShimRecords(self._folder.name, self._asked.level, lseek=self._asked.lseek)
+        return list(argv), dict(self._source.environment())
 
     def launched(self, gone: Callable[[], bool] = lambda: False) -> None:
         """The wrapped program was started: watch it, and let it run."""
@@ -192,8 +173,6 @@ class SyscallWatch:
             finally:
                 # Whatever went wrong: a program is not left waiting.
                 self._suspended.resume()
-        if self._strace is not None:
-            self._strace.begin()
         self._begin()
 
     def _attach_ebpf(self, pids: Sequence[int]) -> None:
@@ -269,8 +248,6 @@ class SyscallWatch:
         seen.wall_s = (clock.monotonic_ns() - self._began_ns) / NS_PER_S
         if self._suspended is not None:
             self._suspended.close()
-        if self._strace is not None:
-            self._strace.end()
         if self._source is not None:
             self._unseen.look()
             self._hand_over(seen, wait)
@@ -303,10 +280,6 @@ class SyscallWatch:
             if count := seen.figures.get(key, 0):
                 seen.notes.append(f"{count:,} {words}")
         self._rows.hand_over(seen)
-        if self._offset_ns:
-            for name in seen.tables.keys() & INSTANTS.keys():
-                shifted = _shifted(seen.tables[name], INSTANTS[name], self._offset_ns)
-                seen.tables[name] = shifted
         seen.cpu_s += clock.thread_cpu() - began + seen.figures.get("thread_cpu_ns", 0) / NS_PER_S
 
 
@@ -314,12 +287,6 @@ def attach_error(choice: Choice, error: CoreError) -> RunFailed:
     """An error of the core when watching began, in three parts."""
     why = f"{error.what}: {error.why}" if error.why else error.what
     return RunFailed(f"system calls cannot be watched by {choice.name}", why=why, fix=error.fix)
-
-
-def _shifted(table: pa.Table, column: str, offset_ns: int) -> pa.Table:
-    at = table.column_names.index(column)
-    values = pc.subtract(table[column].cast(pa.int64()), offset_ns)
-    return table.set_column(at, column, values)
 
 
 def _title(pid: int) -> str:

@@ -2,7 +2,6 @@
 
     ebpf    programs in the kernel: any process, at once, by far the least disturbing
     shim    a library that is loaded before the C library's: only what nfslab starts itself
-    strace  with --seccomp-bpf, so that only the calls of interest stop: the same
     views   PostgreSQL's own statistics and /proc/PID/io: totals only, no single call
 
 The first that can be used is chosen when watching starts, and the reasons against those before it
@@ -12,36 +11,28 @@ are kept as sentences for the summary. A way that was asked for by name is used 
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import subprocess
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from nfslab.errors import Unavailable
-from nfslab.machine.tools import said_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Way = Literal["ebpf", "shim", "strace", "views"]
+Way = Literal["ebpf", "shim", "views"]
 Level = Literal["sync", "counts", "events"]
-WAYS: Final[tuple[Way, ...]] = ("ebpf", "shim", "strace", "views")
+WAYS: Final[tuple[Way, ...]] = ("ebpf", "shim", "views")
 NAMES: Final[dict[Way, str]] = {
-    "ebpf": "eBPF", "shim": "a preloaded library", "strace": "strace --seccomp-bpf",
-    "views": "PostgreSQL's views and /proc",
+    "ebpf": "eBPF", "shim": "a preloaded library", "views": "PostgreSQL's views and /proc",
 }  # fmt: skip
 BLIND: Final[dict[Way, str]] = {
     "ebpf": "not seen: what goes through io_uring and aio, and bytes through mmap",
     "shim": "not seen: what the C library calls within itself (stdio), static programs, io_uring "
     "and aio, bytes through mmap",
-    "strace": "not seen: what goes through io_uring and aio, and bytes through mmap",
     "views": "totals only: no single sync is seen, and there is no series",
 }
 """What each way cannot see."""
-STRACE_LEAST: Final = (5, 3)
-"""The first version with --seccomp-bpf."""
-ANSWER_LIMIT_S: Final = 20.0
 ELF_HEADER_BYTES: Final = 64
 PROGRAM_HEADERS_MOST: Final = 64
 PT_INTERP: Final = 3
@@ -68,8 +59,6 @@ class Subject:
     """A program that nfslab is going to start itself."""
     has_views: bool = False
     """Is it a PostgreSQL server (or at least a process that can be asked for its totals)?"""
-    is_server: bool = False
-    """A program of ours that is watched as a process once it runs: eBPF and views come to it."""
 
 
 @dataclass(slots=True)
@@ -122,9 +111,7 @@ def obstacle(way: Way, asked: Asked, subject: Subject) -> tuple[str, str]:
         return _no_views(asked, subject)
     if not subject.argv:
         return "only programs that nfslab starts itself: this one runs already", ""
-    if way == "strace" and subject.is_server:
-        return "it would be in the place of the server, and get its signals", ""
-    return _no_shim(subject.argv) if way == "shim" else _no_strace()
+    return _no_shim(subject.argv)
 
 
 def ebpf_grants() -> dict[str, Any]:
@@ -219,46 +206,10 @@ def is_static(program: str) -> bool:
     return True
 
 
-def strace_version() -> tuple[str, tuple[int, int] | None]:
-    """Path of strace ("" without one) and its version (None: not understood)."""
-    path = shutil.which("strace")
-    if path is None:
-        return "", None
-    try:
-        said = said_by([path, "-V"], ANSWER_LIMIT_S).stdout
-    except (OSError, subprocess.SubprocessError):
-        return path, None
-    found = re.search(r"version (\d+)\.(\d+)", said)
-    return path, (int(found[1]), int(found[2])) if found else None
-
-
-def _no_strace() -> tuple[str, str]:
-    path, version = strace_version()
-    if not path:
-        return "strace is not installed", "apt install strace"
-    if version is not None and version < STRACE_LEAST:
-        return f"strace {version[0]}.{version[1]} has no --seccomp-bpf", "strace 5.3 or newer"
-    if (reason := ptrace_refused()) is not None:
-        return reason, "sysctl kernel.yama.ptrace_scope=1"
-    return "", ""
-
-
-def ptrace_refused() -> str | None:
-    """Does the kernel refuse every tracer?"""
-    try:
-        with open("/proc/sys/kernel/yama/ptrace_scope", encoding="ascii") as file:
-            refused = file.read().strip() == "3"
-    except OSError:
-        return None
-    return "kernel.yama.ptrace_scope is 3: no process may be traced" if refused else None
-
-
 def _notes(way: Way, asked: Asked) -> list[str]:
     notes = [BLIND[way]]
     if asked.blocks and way != "ebpf":
         notes.append(f"block requests are seen by eBPF only, not by {NAMES[way]}")
     elif asked.blocks and not ebpf_grants()["blocks"]:
         notes.append("this kernel does not grant the tracepoints of block requests")
-    if way == "strace" and asked.level == "sync":
-        notes.append("writes of descriptors with O_SYNC or O_DSYNC are not seen at level sync")
     return notes

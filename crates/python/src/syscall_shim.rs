@@ -1,85 +1,18 @@
-//! System calls from text and from the preload shim (`syscalls::strace`, `syscalls::shim`), and
-//! the classes of files.
+//! System calls from the preload shim (`syscalls::shim`), and the classes of files.
 //!
-//! Both ways hand out the same tables as `SyscallWatch`: `take` what came since the last time,
-//! `counts` totals, `figures` what is missing. Times of text are what was printed.
+//! The shim hands out the same tables as `SyscallWatch`: `take` what came since the last time,
+//! `counts` totals, `figures` what is missing.
 
 use std::path::PathBuf;
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{IntoPyDict, PyDict};
 use syscalls::shim::ShimError;
-use syscalls::strace::NotATrace;
 use syscalls::tally::{Level, Lost, Options};
 
 use crate::columns::{Columns, named};
 use crate::errors::core_error;
 use crate::syscall_tables;
-
-/// Reads text of `strace` or `perf trace`.
-#[pyclass(module = "nfslab._core", frozen)]
-pub struct StraceReader(Mutex<syscalls::strace::StraceReader>);
-
-#[pymethods]
-impl StraceReader {
-    #[new]
-    #[pyo3(signature = (level = "events", *, lseek = false))]
-    fn new(py: Python<'_>, level: &str, lseek: bool) -> PyResult<Self> {
-        let options = options(py, level, lseek)?;
-        let reader = syscalls::strace::StraceReader::new(options);
-        Ok(StraceReader(Mutex::new(reader)))
-    }
-
-    /// More of the text, cut anywhere.
-    fn feed(&self, py: Python<'_>, data: PyBackedBytes) -> PyResult<()> {
-        let fed = py.detach(|| self.0.lock().feed(&data));
-        fed.map_err(|error| not_a_trace(py, &error))
-    }
-
-    /// The text has ended.
-    fn end(&self, py: Python<'_>) -> PyResult<()> {
-        let ended = py.detach(|| self.0.lock().end());
-        ended.map_err(|error| not_a_trace(py, &error))
-    }
-
-    /// What came since the last time.
-    fn take<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let taken = py.detach(|| self.0.lock().take());
-        syscall_tables::taken(py, &taken)
-    }
-
-    /// Totals so far.
-    fn counts(&self, py: Python<'_>) -> PyResult<Columns> {
-        let rows = py.detach(|| self.0.lock().tally().counts().to_vec());
-        syscall_tables::counts(py, &rows)
-    }
-
-    /// What was read, and what is missing.
-    fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let figures = py.detach(|| self.0.lock().figures());
-        let read = named!(
-            figures; lines, calls, file_calls, not_understood, unfinished, interrupted,
-            without_start, without_time, without_duration, without_place, without_path,
-            without_pid, unknown_descriptors, unknown_flags, late_paths, unseen_requests, beyond,
-        );
-        let all = read.into_iter().chain(lost(&figures.lost));
-        all.into_py_dict(py)
-    }
-
-    /// What the instants are: "epoch", "time of day", "relative" or "none".
-    #[getter]
-    fn clock(&self, py: Python<'_>) -> &'static str {
-        py.detach(|| self.0.lock().clock().name())
-    }
-
-    /// The first line that was not understood, cut short.
-    #[getter]
-    fn first_not_understood(&self, py: Python<'_>) -> Option<String> {
-        py.detach(|| self.0.lock().first_not_understood().map(str::to_owned))
-    }
-}
 
 fn options(py: Python<'_>, level: &str, lseek: bool) -> PyResult<Options> {
     let known = Level::named(level).ok_or_else(|| {
@@ -105,25 +38,6 @@ fn lost(lost: &Lost) -> [(&'static str, u64); 4] {
         ("lost_names", lost.names),
         ("uncounted", lost.uncounted),
     ]
-}
-
-fn not_a_trace(py: Python<'_>, error: &NotATrace) -> PyErr {
-    let (kind, fix) = match error {
-        NotATrace::Empty => (
-            "empty",
-            "Give it the output of strace -f -ttt -T -y -o FILE.",
-        ),
-        NotATrace::Summary => (
-            "not_a_trace",
-            "Write the calls themselves: strace -f -ttt -T -y -o FILE, without -c.",
-        ),
-        _ => (
-            "not_a_trace",
-            "Give it the output of strace -f -ttt -T -y -o FILE, or of perf trace.",
-        ),
-    };
-    let what = "this is not text of strace or perf trace";
-    core_error(py, kind, what, error.to_string(), fix)
 }
 
 /// Reads what programs record that were launched with the preload shim.

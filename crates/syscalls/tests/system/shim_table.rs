@@ -1,15 +1,13 @@
-//! A program whose calls are known (`programs/known.c`), seen through strace in several of its
-//! forms and through the preload shim: each must give the table below, which was counted by hand
-//! from the program's source.
+//! A program whose calls are known (`programs/known.c`), seen through the preload shim: it must give
+//! the table below, which was counted by hand from the program's source.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use crate::programs::{folder_with, has};
+use crate::programs::folder_with;
 use syscalls::record::{CountRecord, FileRecord, NO_FILE};
 use syscalls::shim::ShimRecords;
-use syscalls::strace::StraceReader;
 use syscalls::tally::{Level, Options, Taken};
 
 /// file call calls errors bytes first/sequential/rewrite/forward/backward. "data" is used twice.
@@ -118,9 +116,8 @@ fn names(files: &[FileRecord], folder: &Path) -> BTreeMap<u32, String> {
     for file in files {
         let path = String::from_utf8_lossy(&file.path).into_owned();
         let within = Path::new(&path).strip_prefix(folder).ok();
-        // Without -y a folder that was given as "." is this.
         let name = match within.map(|rest| rest.to_str().unwrap()) {
-            Some("" | ".") => ".",
+            Some("") => ".",
             Some(rest) => rest,
             None => continue,
         };
@@ -168,121 +165,6 @@ fn options() -> Options {
     Options {
         lseek: true,
         ..Options::new(Level::Events)
-    }
-}
-
-/// Runs the program under strace; its text.
-fn traced(program: &Path, data: &Path, flags: &str, into_file: bool) -> Vec<u8> {
-    std::fs::create_dir(data).unwrap();
-    let text = data.with_extension("strace");
-    let mut command = Command::new("strace");
-    command.args(flags.split_whitespace());
-    if into_file {
-        command.arg("-o").arg(&text);
-    }
-    let done = command.arg(program).arg(data).output().unwrap();
-    assert!(done.status.success(), "{:?}", done.status);
-    if into_file {
-        std::fs::read(&text).unwrap()
-    } else {
-        done.stderr
-    }
-}
-
-fn read(text: &[u8]) -> StraceReader {
-    let mut reader = StraceReader::new(options());
-    reader.feed(text).unwrap();
-    reader.end().unwrap();
-    reader
-}
-
-/// strace does not know where the end of a file is to which is appended.
-fn without_append(rows: Vec<String>) -> Vec<String> {
-    rows.into_iter()
-        .map(|row| {
-            row.replace(
-                "append write 3 0 33 1/2/0/0/0",
-                "append write 3 0 33 0/0/0/0/0",
-            )
-        })
-        .collect()
-}
-
-#[test]
-fn strace_in_its_forms_gives_the_table() {
-    if !has("strace") {
-        return;
-    }
-    let Some((_folder, root)) = folder_with("known") else {
-        return;
-    };
-    let program = root.join("known");
-    for (number, (flags, into_file)) in [
-        ("-f -ttt -T -y", true),
-        ("-f -tt -T -yy", true),
-        ("-f -ttt -T", true),
-        ("-f -T -y", false),
-        ("-f -r", false),
-        ("-f -t -n -i -y -X verbose -v -s 4", true),
-        ("-f -ttt -T -y -xx -Y", true),
-        ("-f -ttt -T -y -X raw", true),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let data = root.join(format!("data{number}"));
-        let text = traced(&program, &data, flags, into_file);
-        let mut reader = read(&text);
-        let taken = reader.take();
-        let names = names(&taken.files, &data);
-        let counts = table(reader.tally().counts(), &names);
-        let ours = |row: &String| !row.starts_with("- ");
-        let (seen, expected) = (counts, without_append(lines(TABLE)));
-        // The loader's failed opens have no file, either: only those of files are compared.
-        let seen: Vec<_> = seen.into_iter().filter(ours).collect();
-        let expected: Vec<_> = expected.into_iter().filter(ours).collect();
-        assert_eq!(seen, expected, "strace {flags}: {:?}", reader.figures());
-        let figures = reader.figures();
-        let said = format!("{flags}: {figures:?} {:?}", reader.first_not_understood());
-        assert_eq!(figures.not_understood, 0, "{said}");
-        assert_eq!(syncs(&taken, &names), lines(SYNCS), "{said}");
-        assert_eq!(figures.without_place, 3, "appending only: {said}");
-        assert_eq!(
-            (figures.unknown_flags, figures.without_start),
-            (0, 0),
-            "{said}"
-        );
-        let durations = flags.contains("-T");
-        assert_eq!(figures.without_duration == 0, durations, "{said}");
-        let timed: u64 = reader
-            .tally()
-            .counts()
-            .iter()
-            .map(|row| row.latencies.iter().sum::<u64>())
-            .sum();
-        assert_eq!(timed > 0, durations, "{said}");
-        any_split_gives_the_same(&text, number as u64);
-    }
-}
-
-/// Times, threads and rows do not depend on where the text is cut.
-fn any_split_gives_the_same(text: &[u8], seed: u64) {
-    let mut whole = read(text);
-    let mut random = fastrand::Rng::with_seed(seed);
-    for longest in [1, 7, 100, 5000] {
-        let mut reader = StraceReader::new(options());
-        let mut rest = text;
-        while !rest.is_empty() {
-            let (piece, after) = rest.split_at(random.usize(1..=longest).min(rest.len()));
-            reader.feed(piece).unwrap();
-            rest = after;
-        }
-        reader.end().unwrap();
-        assert_eq!(reader.figures(), whole.figures());
-        assert_eq!(reader.tally().counts(), whole.tally().counts());
-        if longest == 5000 {
-            assert_eq!(reader.take(), whole.take());
-        }
     }
 }
 
