@@ -177,7 +177,7 @@ impl Mix {
 const fn close_share() -> f64 {
     0.3
 }
-/// Less than 2 % of the generator's CPU: all of them cost 41 % (docs/benchmarks.md).
+/// Less than 1 % of the generator's CPU: all of them cost 22 % (docs/benchmarks.md).
 const fn verify_share() -> f64 {
     0.03
 }
