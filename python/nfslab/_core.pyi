@@ -65,7 +65,7 @@ class CoreError(Exception):
     """Stable word for programs: "toml", "histogram", "config", "space", "read_only", "permission",
     "io", "unsupported", "limit", "sampler", "internal"; of captures: "missing", "directory",
     "empty", "not_a_capture", "link_type", "compression", "window", "interrupted"; of the NFS client and
-    server: "closed", "in_use", "portmapper"; of the load: "file_set", "silent", "cancelled"; of
+    server: "closed", "in_use"; of the load: "file_set", "silent", "cancelled"; of
     watching system calls: "left_out", "permission", "btf", "lockdown", "bpf", "tracefs", "gone"; of the
     web load: "open_files", "parts"."""
     what: str
@@ -1883,7 +1883,6 @@ class Server:
         workers: int = 0                threads for a store that waits for a device (0: 8)
         client_memory_bytes: int = 0    for requests and replies of all clients together (0: 256 MiB)
         record_room: int = 0            as `begin_records` at the start (0: not recording)
-        register: {socket, address} | null      with the portmapper: {} for the usual one
         model: {                        null: nothing is planted and nothing costs anything
           seed: int = 1
           threads: int | null           workers of the model; null: one for every call
@@ -1900,7 +1899,7 @@ class Server:
         } | null
 
     Raises CoreError: "config", "missing", "directory", "permission", "unsupported", "in_use",
-    "portmapper", "io". As a context manager it stops at the end.
+    "io". As a context manager it stops at the end.
     """
 
     def __new__(cls, options_json: str) -> Server: ...
@@ -1913,8 +1912,6 @@ class Server:
     def port(self) -> int: ...
     def model(self) -> dict[str, Any]:
         """What is served and how, as it is in effect: the options and `store_settings`."""
-    def registered(self) -> list[tuple[int, int, str, str]]:
-        """(program, version, network id, universal address) that the portmapper was told."""
     def counters(self) -> dict[str, int]:
         """calls, replies, connections, duplicates_answered, model_lost, records_lost, ...
 
@@ -1945,6 +1942,6 @@ class Server:
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for its end (a `stop` elsewhere, or a defect); False when the time is over first."""
     def stop(self) -> None:
-        """Stop it: calls in work end, the portmapper forgets it. Harmless when it has ended."""
+        """Stop it: calls in work end. Harmless when it has ended."""
     def __enter__(self) -> Server: ...
     def __exit__(self, _kind: object, _value: object, _traceback: object, /) -> None: ...

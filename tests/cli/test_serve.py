@@ -44,9 +44,6 @@ class PlantedServer:
         os.kill(os.getpid(), signal.SIGINT)
         return False
 
-    def registered(self) -> list[str]:
-        return []
-
     def counters(self) -> dict[str, int]:
         return {"calls": 1234, "replies": 0}
 
@@ -105,7 +102,7 @@ def test_a_folder_and_who_may_use_it_are_asked_of_the_core(
         "store": "directory", "path": str(tmp_path / "one"), "listen": ["10.0.0.1:2049"],
         "allow": ["10.0.0.0/8"], "read_only": True, "squash": "root", "udp": False,
         "secure": "all", "unsafe_async_names": True, "workers": 3, "client_memory_bytes": 1 << 30,
-        "record_room": 0, "register": None, "export": "/export",
+        "record_room": 0, "export": "/export",
     }.items()  # fmt: skip
     assert (link["listen"], link["export"], link["udp"]) == (["[::1]:2049"], "/vol", True)
     assert (link["unsafe_async_names"], link["read_only"]) == (False, False)
@@ -124,9 +121,8 @@ def test_a_folder_and_who_may_use_it_are_asked_of_the_core(
     # One key for each folder, whatever way it was written.
     assert one["key_file"] == link["key_file"] != other["key_file"]
     assert Path(one["key_file"]).parent == tmp_path / "state" / "handle-keys"
-    nfslab(capsys, "serve", "--null", "--size", "1M", "--register")
+    nfslab(capsys, "serve", "--null", "--size", "1M")
     assert (planted[-1]["store"], planted[-1]["file_bytes"]) == ("null", 1 << 20)
-    assert planted[-1]["register"] == {}
 
 
 def test_what_a_person_sees(

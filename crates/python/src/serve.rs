@@ -15,7 +15,6 @@ use server::model::ModelDescription;
 use server::net::{Counts, RunningServer, ServerError};
 use server::protocol::{Outcome, Service};
 use server::record::{CallRecord, Recorder};
-use server::registration::{Registration, RegistrationError};
 
 use crate::columns::{Builder, Columns};
 use crate::errors::core_error;
@@ -26,7 +25,6 @@ use crate::signals;
 /// What runs, or what is left of it.
 struct State {
     running: Option<RunningServer>,
-    registration: Option<Registration>,
     last: Counts,
 }
 
@@ -74,16 +72,6 @@ impl Server {
     fn model<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("json")?
             .call_method1("loads", (self.stated.as_str(),))
-    }
-
-    /// (program, version, network id, universal address) of what the portmapper knows.
-    fn registered(&self) -> Vec<(u32, u32, &'static str, String)> {
-        let state = self.state.lock();
-        state
-            .registration
-            .as_ref()
-            .map(Registration::entries)
-            .unwrap_or_default()
     }
 
     /// What the loop counted; after the end, its last state.
@@ -137,14 +125,10 @@ impl Server {
         signals::wait(py, timeout_s, |step| self.over(step))
     }
 
-    /// Stops it: calls in work end, the portmapper forgets it. Harmless when it has ended.
+    /// Stops it: calls in work end. Harmless when it has ended.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         let ended = py.detach(|| {
-            let (running, registration) = {
-                let mut state = self.state.lock();
-                (state.running.take(), state.registration.take())
-            };
-            drop(registration);
+            let running = self.state.lock().running.take();
             let Some(running) = running else {
                 return Ok(());
             };
@@ -195,25 +179,18 @@ impl Server {
 }
 
 fn start(asked: Asked) -> Result<Server, Problem> {
-    let register = asked.register.clone();
     let Prepared {
         service,
         options,
         recorder,
         mut stated,
     } = prepare(asked)?;
-    let udp = options.udp;
     let running = RunningServer::start(Arc::clone(&service), options).map_err(Problem::Server)?;
     let addresses = running.addresses().to_vec();
-    let registration = register
-        .map(|portmapper| Registration::make(portmapper, &addresses, udp))
-        .transpose()
-        .map_err(Problem::Registration)?;
     let listening: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     stated.insert("listen".to_owned(), listening.into());
     let state = State {
         running: Some(running),
-        registration,
         last: Counts::default(),
     };
     Ok(Server {
@@ -325,14 +302,5 @@ fn kind_and_fix(problem: &Problem) -> (&'static str, &'static str) {
         Problem::Server(ServerError::System(_)) => ("io", "Check the limits (ulimit -n, -u)."),
         Problem::Server(ServerError::Defect) => ("internal", "Please report this."),
         Problem::Server(_) => ("config", "Correct this option."),
-        Problem::Registration(RegistrationError::NoPortmapper { .. }) => (
-            "portmapper",
-            "Start rpcbind, or leave it out: clients can be given the port.",
-        ),
-        Problem::Registration(_) => (
-            "portmapper",
-            "Register as root and stop the other server, or leave registration out: clients can \
-             be given the port.",
-        ),
     }
 }

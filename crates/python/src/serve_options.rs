@@ -14,7 +14,6 @@ use server::net::{
 };
 use server::protocol::{Export, ExportOptions, Service, Squash};
 use server::record::Recorder;
-use server::registration::{Portmapper, RegistrationError};
 use server::store::Store;
 use server::store::directory::{DirectoryOptions, DirectoryStore};
 use server::store::memory::MemoryStore;
@@ -66,7 +65,6 @@ pub struct Asked {
     #[serde(default)]
     record_room: usize,
     model: Option<ModelDescription>,
-    pub(crate) register: Option<Portmapper>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -96,8 +94,6 @@ pub enum Problem {
     Folder { path: PathBuf, source: io::Error },
     /// It does not start, or ended badly.
     Server(ServerError),
-    /// The portmapper does not take it.
-    Registration(RegistrationError),
 }
 
 impl Problem {
@@ -121,10 +117,6 @@ impl Problem {
                 (format!("cannot listen on {address}"), source.to_string())
             }
             Problem::Server(error) => ("the server cannot run".to_owned(), error.to_string()),
-            Problem::Registration(error) => (
-                "the server cannot be registered".to_owned(),
-                error.to_string(),
-            ),
         }
     }
 }

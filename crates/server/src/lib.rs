@@ -20,7 +20,6 @@ pub mod model;
 pub mod net;
 pub mod protocol;
 pub mod record;
-pub mod registration;
 pub mod reply_cache;
 pub mod store;
 

@@ -3,7 +3,6 @@
 #![allow(missing_docs, non_camel_case_types)]
 
 use crate::limits::{MAX_OPAQUE_BYTES, MAX_RPCBIND_STRING_BYTES};
-use crate::xdr::Linked;
 use crate::xdr_macros::{xdr_opaque, xdr_struct};
 
 /// Port of portmap and rpcbind (RFC 1833 section 3.2).
@@ -55,8 +54,6 @@ xdr_struct! {
         r_owner: rpcb_string<'a>,
     }
 }
-/// `rpcblist`: result of DUMP.
-pub type rpcblist<'a> = Linked<rpcb<'a>>;
 
 xdr_struct! {
     /// `rpcb_rmtcallres` of CALLIT (v3), BCAST and INDIRECT.

@@ -111,7 +111,6 @@ def _from_table(command: Command) -> Command:
     help="As in exports(5): any port, hence every user of who may connect.",
 )  # fmt: skip
 @click.option("--no-udp", is_flag=True, help="TCP only.")
-@click.option("--register", is_flag=True, help="Tell this machine's portmapper (rpcbind).")
 @_from_table
 @click.option(
     "--records", type=click.Path(path_type=Path), metavar="FILE.parquet", help="Write every call."
@@ -203,7 +202,6 @@ def _asked(directory: Path | None, options: dict[str, Any]) -> dict[str, Any]:
         "model": model(options),
         "client_memory_bytes": options["client_memory"] or 0,
         "record_room": RECORD_ROOM if options["records"] else 0,
-        "register": {} if options["register"] else None,
     }
     if options["of_a_run"]:
         # Nobody but its own mount knows the name: it is in no argument list, and MOUNT does not
@@ -326,7 +324,6 @@ def _say_ready(server: Server, directory: Path | None, as_json: bool) -> None:
         ready = {
             "event": "ready", "pid": os.getpid(), "address": server.address, "port": server.port,
             "export": model["export"], "model": model, "handle_key": key,
-            "registered": server.registered(),
         }  # fmt: skip
         click.echo(json.dumps(ready))
         return
@@ -338,8 +335,6 @@ def _say_ready(server: Server, directory: Path | None, as_json: bool) -> None:
     click.echo(f"  {_who(model)}")
     for line in _settings(model):
         click.echo(f"  {line}")
-    if server.registered():
-        click.echo("  registered with the portmapper")
     click.echo(
         f"  mount -t nfs -o vers=3,nolock,proto=tcp,port={port},mountport={port} "
         f"{host}:{export} /mnt"

@@ -31,7 +31,6 @@ mod over_sockets;
 mod owners_and_modes;
 mod protocol;
 mod recording;
-mod registration;
 mod sent_again;
 mod service_model;
 mod store_contract;
