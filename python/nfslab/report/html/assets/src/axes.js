@@ -7,6 +7,7 @@ const PAD = 0.05;
 const ZERO_BELOW_SHARE = 0.5; // a linear scale starts at 0 when its least value is below it
 const REACH_SPANS = 2; // intervals are drawn so many spans of the values beyond these
 const REACH_TIMES = 4; // or by this factor on a log scale, by the largest value on a linear one
+const TICK_DIGITS = 12; // at most: zeros at the end are cut
 const NARROW = 3; // high / low of log axes with ticks as a linear one
 const PLAIN_UNIT = /^(1|#|1\/s|ns|us|µs|ms|s|B|B\/s|bytes|bytes\/s|share|%)$/;
 
@@ -118,28 +119,21 @@ function decades(axis, [low, high], parts) {
   return out.filter((v) => v >= low && v <= high);
 }
 
-/** Ticks for the ends that are in view, with labels as exact as their distance asks for. */
+/** Ticks for the ends that are in view (ECharts' own stand at the ends, too, or at powers of ten). */
 export function ticks(axis, scale, ends, parts) {
   if (scale === 'ordinal') return {};
   const named = axis.at?.length && axis.levels?.length;
-  const places = named
+  const customValues = named
     ? Array.from(axis.at)
     : (scale === 'log' ? decades : even)(axis, ends, parts);
-  const span = ends[1] - ends[0];
-  const label = (v) => {
+  const formatter = (v) => {
     if (named) return namedLevel(axis, v) ?? '';
     if (scale === 'nines') return quantileName(1 - 10 ** -v);
-    if (scale === 'log' && ends[1] / ends[0] >= NARROW) return quantity(v, axis.unit ?? '', 1);
-    const size = Math.max(Math.abs(v), span / 1000);
-    const digits = Math.min(12, Math.max(3, Math.ceil(Math.log10(size / span)) + 3));
-    if (axis.unit === 'share') return `${number(v * 100, digits, true)} %`;
+    if (axis.unit === 'share') return `${number(v * 100, TICK_DIGITS, true)} %`;
     const { divisor, unit } = prefix(v, axis.unit === '#' ? '' : (axis.unit ?? ''));
-    return number(v / divisor, digits, true) + suffix(unit);
+    return number(v / divisor, TICK_DIGITS, true) + suffix(unit);
   };
-  return {
-    axisTick: { customValues: places },
-    axisLabel: { customValues: places, formatter: label },
-  };
+  return { axisTick: { customValues }, axisLabel: { customValues, formatter } };
 }
 
 /**
