@@ -119,7 +119,7 @@ function decades(axis, [low, high], parts) {
   return out.filter((v) => v >= low && v <= high);
 }
 
-/** Ticks for the ends that are in view (ECharts' own stand at the ends, too, or at powers of ten). */
+/** Ticks for the ends in view (ECharts' own stand at the ends, too, or at powers of ten). */
 export function ticks(axis, scale, ends, parts) {
   if (scale === 'ordinal') return {};
   const named = axis.at?.length && axis.levels?.length;
