@@ -438,7 +438,7 @@ def run_web_load(
 
         schema: int, kind: "web", build: {..}, config: {as carried out}
         valid: bool, reasons: [{kind: "stopped" | "nothing_done" | "generator_late" |
-                                "generator_cpu", text}]   errors are no reason here: judge their share
+                                "generator_cpu" | "accounting", text}]   errors are no reason here: judge their share
         flags: ["debug_build"] or []
         ended: "complete" | "stopped"
         start_monotonic_ns, start_realtime_ns, window_start_ns, window_end_ns, end_ns: int
@@ -465,10 +465,11 @@ def run_web_load(
           for, not done within 1 s): whole load, conforming: int | null, rates_bits_per_s: [int]
           (of each connection over the timed part, heads included; line_speed only)}
         late: HISTOGRAM                       open: planned to taken; line_speed: line free to read
+        outstanding_mean: float, little: {..}  as of `Load.run`, whatever the mode
         posts: [{writer, drawn, unacknowledged: [int]}]   whole load, a row for each thread: its
                                               POSTs have the numbers 0 to drawn - 1
-        threads: [{window_ns, cpu_ns, user_ns, system_ns, waited_ns | null, cpu_share,
-                   voluntary_switches, involuntary_switches}]
+        threads: [{process, window_ns, cpu_ns, user_ns, system_ns, spin_ns (0), waited_ns | null,
+                   cpu_share, voluntary_switches, involuntary_switches}]
         open_files: {needed, soft_before, soft, hard}   null: without limit
         series: {start_ns, interval_ns, done: [int], done_bytes: [int] (bodies),
                  received_interval_ns, received_bytes: [int]}   from the load's start on

@@ -41,7 +41,7 @@ struct Drain<'r> {
     lost: u64,
 }
 
-impl Observer for Drain<'_> {
+impl Observer<Progress> for Drain<'_> {
     fn tick(&mut self, _: &Progress) -> bool {
         self.taken.clear();
         self.lost = self.records.drain(&mut self.taken);

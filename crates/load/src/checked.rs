@@ -1,11 +1,11 @@
 //! A plan that was checked, and what follows from it for each part and thread.
 
 use client::MountOptions;
+use generator::Share;
 
 use crate::layout::Layout;
 use crate::operation::Operation;
 use crate::plan::{LoadPlan, Plan};
-use crate::source::Share;
 use measure::weights::Weights;
 
 /// A plan that can be carried out, with what was made of it.
@@ -61,10 +61,7 @@ impl Checked {
 
     /// A thread among those of all parts.
     pub(crate) fn share(&self, thread: u32) -> Share {
-        Share {
-            index: self.plan.part.index * self.plan.threads + thread,
-            of: self.plan.part.of * self.plan.threads,
-        }
+        self.plan.part.thread(thread, self.plan.threads)
     }
 
     /// Operations under way at once in one thread.

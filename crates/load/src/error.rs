@@ -188,3 +188,15 @@ impl LoadError {
         text.to_owned()
     }
 }
+
+impl From<generator::NotBegun> for LoadError {
+    fn from(error: generator::NotBegun) -> Self {
+        match error {
+            generator::NotBegun::Cancelled => LoadError::Cancelled,
+            generator::NotBegun::NotReady { .. } => LoadError::System {
+                what: generator::NotBegun::NOT_READY,
+                why: error.to_string(),
+            },
+        }
+    }
+}

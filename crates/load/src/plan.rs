@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-pub use measure::schedule::{Arrivals, Share as Part};
+pub use generator::{Arrivals, Share as Part};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LoadError;

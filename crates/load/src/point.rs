@@ -7,17 +7,15 @@
 //! judges every process on its own (an average would hide one that was late) and the whole besides.
 //! A process that handed over nothing makes the point invalid; what the others measured stays.
 
+use generator::Reason;
 use measure::{HistogramError, HistogramSummary, LatencyHistogram, Series};
 
 use crate::checked::Checked;
 use crate::error::LoadError;
 use crate::guard;
-use crate::meter::{Population, Times};
 use crate::operation::{OPERATIONS, Operation};
 use crate::plan::{Part, SCHEMA};
-use crate::report::{
-    Little, OperationReport, ProcessReport, Reason, Report, SeriesColumns, ThreadReport, Touched,
-};
+use crate::report::{OperationReport, ProcessReport, Report, SeriesColumns, ThreadReport, Touched};
 use crate::sums::Sums;
 
 /// Operations' figures, the responses of all, and those of each.
@@ -42,7 +40,9 @@ impl Sums {
     /// The report without a verdict.
     pub(crate) fn figures(self, checked: &Checked) -> Result<Report, HistogramError> {
         let (operations, all, mut histograms) = self.by_operation(checked)?;
-        let window_ns = self.times.window_end_ns - self.times.window_start_ns;
+        let accounts = self.measured.accounts.clone();
+        let times = accounts.times;
+        let window_ns = times.window_end_ns - times.window_start_ns;
         let answered: u64 = operations.iter().map(|operation| operation.answered).sum();
         let not_drawn = operations.iter().map(|operation| operation.not_drawn).sum();
         let rate = answered as f64 / (window_ns as f64 / 1e9);
@@ -59,30 +59,27 @@ impl Sums {
             plan: checked.plan.clone(),
             mounts: self.mounts,
             ended: self.ended.name(),
-            start_monotonic_ns: self.times.start_ns,
+            start_monotonic_ns: times.start_ns,
             start_realtime_ns: self.realtime_ns,
-            window_start_ns: self.times.window_start_ns,
-            window_end_ns: self.times.window_end_ns,
+            window_start_ns: times.window_start_ns,
+            window_end_ns: times.window_end_ns,
             offered_ops_per_s: checked.offered_here_ops_per_s(),
             achieved_ops_per_s: rate,
-            arrivals: counts.arrivals,
+            arrivals: accounts.arrivals,
             answered,
-            not_sent: counts.not_sent,
-            not_sent_with_free_slots: counts.not_sent_free,
+            not_sent: accounts.refused,
+            not_sent_with_free_slots: accounts.refused_free,
             not_drawn,
-            left_at_window_end: counts.left,
-            oldest_left_ns: counts.oldest_left_ns,
+            left_at_window_end: accounts.left,
+            oldest_left_ns: accounts.oldest_left_ns,
             unanswered: counts.unanswered,
             unsent: counts.unsent,
             response: HistogramSummary::of(&all)?,
-            late: HistogramSummary::of(&measured.late)?,
+            late: HistogramSummary::of(&accounts.late)?,
             pick_up: HistogramSummary::of(&measured.pick_up)?,
             operations,
-            outstanding_mean: measured.population.area_ns as f64 / window_ns as f64,
-            little: little(
-                &measured.population,
-                rate * all.mean_ns().unwrap_or(0.0) / 1e9,
-            ),
+            outstanding_mean: accounts.outstanding_mean(),
+            little: accounts.little(rate * all.mean_ns().unwrap_or(0.0) / 1e9),
             touched,
             read_bytes: counts.read_bytes,
             written_bytes: counts.written_bytes,
@@ -95,12 +92,12 @@ impl Sums {
             threads: self.threads,
             processes: Vec::new(),
             series: columns(
-                &self.times,
+                times.start_ns,
                 [measured.planned, measured.answered, measured.responses],
             ),
             histograms: Vec::new(),
         };
-        histograms.extend([("all", all), ("late", measured.late)]);
+        histograms.extend([("all", all), ("late", accounts.late)]);
         report.histograms = histograms;
         Ok(report)
     }
@@ -204,14 +201,7 @@ pub fn merge(checked: &Checked, mut parts: Vec<Sums>, lost: &[Lost]) -> Result<R
         own.plan.part = part.part;
         let report = part.clone().figures(&own)?;
         let own = guard::of_generator(&report);
-        reasons.extend(own.iter().map(|reason| Reason {
-            kind: reason.kind,
-            text: format!(
-                "generator process {} of {of}: {}",
-                part.part.index + 1,
-                reason.text
-            ),
-        }));
+        reasons.extend(own.iter().map(|one| one.of_process(part.part.index, of)));
         processes.push(ProcessReport::of(&report, part, own));
     }
     let mut all = parts.into_iter();
@@ -282,17 +272,6 @@ fn flags() -> Vec<&'static str> {
     }
 }
 
-fn little(population: &Population, rate_times_response: f64) -> Little {
-    Little {
-        area_ns: population.area_ns,
-        responses_ns: population.responses_ns,
-        before_window_ns: population.before_ns,
-        after_window_ns: population.after_ns,
-        residual_ns: population.residual_ns(),
-        rate_times_response,
-    }
-}
-
 fn operation_shares(checked: &Checked) -> [f64; OPERATIONS] {
     let mut shares = [0.0; OPERATIONS];
     for (operation, share) in checked.mix.shares() {
@@ -303,7 +282,7 @@ fn operation_shares(checked: &Checked) -> [f64; OPERATIONS] {
     shares
 }
 
-fn columns(times: &Times, series: [Series; 3]) -> SeriesColumns {
+fn columns(start_ns: u64, series: [Series; 3]) -> SeriesColumns {
     let [planned, answered, responses] = series;
     let interval_ns = [&planned, &answered, &responses].map(Series::interval_ns);
     let widest_ns = interval_ns.into_iter().max().unwrap_or(1);
@@ -331,7 +310,7 @@ fn columns(times: &Times, series: [Series; 3]) -> SeriesColumns {
             .collect()
     };
     SeriesColumns {
-        start_ns: times.start_ns,
+        start_ns,
         interval_ns: widest_ns,
         planned: padded(planned.iter().map(|bucket| bucket.0).collect()),
         answered: padded(answered.iter().map(|bucket| bucket.0).collect()),

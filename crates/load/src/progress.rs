@@ -4,11 +4,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use serde::Serialize;
 
-use crate::error::LoadError;
-
-/// Shortest time between two looks of an observer.
-pub const TICK_NS: u64 = 100_000_000;
-
 /// How far a preparation or a point is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
@@ -43,28 +38,6 @@ pub enum Progress {
         /// Calls under way.
         outstanding: u64,
     },
-}
-
-/// Watches.
-pub trait Observer {
-    /// Told how far it is, several times a second; false stops it.
-    fn tick(&mut self, progress: &Progress) -> bool;
-
-    /// Asked once everything is connected: when the load is to begin, ns of the monotonic clock
-    /// (`None`: soon). So several processes begin together.
-    ///
-    /// # Errors
-    /// Any: the point is not begun.
-    fn begin(&mut self) -> Result<Option<u64>, LoadError> {
-        Ok(None)
-    }
-}
-
-/// An observer that never stops anything.
-impl Observer for () {
-    fn tick(&mut self, _: &Progress) -> bool {
-        true
-    }
 }
 
 /// What all threads share with whoever watches.

@@ -1,5 +1,6 @@
 //! What a point gave. Field names are the contract.
 
+pub use generator::{Little, Reason, ThreadReport};
 use measure::{HistogramSummary, LatencyHistogram, add_up};
 use serde::{Deserialize, Serialize};
 
@@ -8,17 +9,6 @@ use crate::meter::Ending;
 use crate::plan::Plan;
 use crate::prepare::PreparedMount;
 use crate::worker::Done;
-
-/// Why a point does not count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// Stable word: `unexpected`, `unsupported`, `server_gone`, `server_restarted`, `stopped`,
-    /// `unanswered`, `nothing_answered`, `generator_late`, `generator_cpu`, `generator_queue`,
-    /// `not_drawn`, `generator_process`, `accounting`.
-    pub kind: &'static str,
-    /// The same in a sentence, with its figures.
-    pub text: String,
-}
 
 /// A measured point.
 #[derive(Debug, Clone, Serialize)]
@@ -100,19 +90,6 @@ pub struct OperationReport {
     pub response: HistogramSummary,
 }
 
-/// Little's law: `area = responses - before + after`, in whole nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[allow(missing_docs)]
-pub struct Little {
-    pub area_ns: i128,
-    pub responses_ns: i128,
-    pub before_window_ns: i128,
-    pub after_window_ns: i128,
-    pub residual_ns: i128,
-    /// Rate times mean response, to be compared with the mean outstanding.
-    pub rate_times_response: f64,
-}
-
 /// What of the file set was really worked on by READ and WRITE.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[allow(missing_docs)]
@@ -142,24 +119,6 @@ pub struct Network {
     pub unknown_replies: u64,
     pub malformed_replies: u64,
     pub framing_errors: u64,
-}
-
-/// One generator thread within the window.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct ThreadReport {
-    pub process: u32,
-    pub window_ns: u64,
-    pub cpu_ns: u64,
-    pub user_ns: u64,
-    pub system_ns: u64,
-    pub spin_ns: u64,
-    /// Ready to run, without a processor; `None` where the kernel does not tell.
-    pub waited_ns: Option<u64>,
-    /// CPU without spinning, of the window; 0 where it saw the window's begin and end in one look.
-    pub cpu_share: f64,
-    pub voluntary_switches: u64,
-    pub involuntary_switches: u64,
 }
 
 /// One generator process: its share of the load, and what the guard has against it.
@@ -217,25 +176,6 @@ impl MountReport {
     pub(crate) fn add(&mut self, other: &Self) {
         add_up!(self, other; calls, ended, answered);
         self.silent |= other.silent;
-    }
-}
-
-impl ThreadReport {
-    pub(crate) fn of(done: &Done, process: u32) -> Self {
-        let usage = done.usage;
-        let work_ns = usage.cpu_ns.saturating_sub(done.spin_ns);
-        ThreadReport {
-            process,
-            window_ns: done.window_ns,
-            cpu_ns: usage.cpu_ns,
-            user_ns: usage.user_ns,
-            system_ns: usage.system_ns,
-            spin_ns: done.spin_ns,
-            waited_ns: done.waited_ns,
-            cpu_share: measure::share(work_ns, done.window_ns),
-            voluntary_switches: usage.voluntary_switches,
-            involuntary_switches: usage.involuntary_switches,
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use client::Engine;
 use client::record::{RecordReader, RpcRecord};
+use generator::{Observer, Schedule, Share, TICK_NS, Times};
 use measure::clock::realtime_ns;
 use measure::thread::watched;
 use measure::{Clock, Random};
@@ -13,19 +14,16 @@ use parking_lot::Mutex;
 use crate::checked::Checked;
 use crate::error::LoadError;
 use crate::exchange::World;
-use crate::meter::{Ending, Meter, Times};
+use crate::meter::{Ending, Meter};
 use crate::plan::{LoadPlan, Stability};
 use crate::prepare::{Prepared, PreparedMount, caller};
 use crate::progress::Board;
-use crate::progress::{Observer, Progress, TICK_NS};
+use crate::progress::Progress;
 use crate::report::Report;
-use crate::source::{Processes, Schedule, Share, Source};
+use crate::source::{Processes, Source};
 use crate::sums::Sums;
 use crate::targets::{Habits, Targets};
 use crate::worker::{Done, State, Worker};
-
-/// Between the threads' start and the load's: all of them wait for the same instant.
-const START_NS: u64 = 20_000_000;
 
 /// Where records of single calls can be taken, also while a point runs.
 #[derive(Debug, Default)]
@@ -56,7 +54,7 @@ pub fn run<C: Clock + Clone>(
     prepared: Prepared,
     clock: &C,
     records: &Records,
-    observer: &mut dyn Observer,
+    observer: &mut dyn Observer<Progress>,
 ) -> Result<Report, LoadError> {
     let checked = prepared.checked.clone();
     Ok(run_part(prepared, clock, records, observer)?.report(&checked)?)
@@ -70,24 +68,16 @@ pub fn run_part<C: Clock + Clone>(
     prepared: Prepared,
     clock: &C,
     records: &Records,
-    observer: &mut dyn Observer,
+    observer: &mut dyn Observer<Progress>,
 ) -> Result<Sums, LoadError> {
     records.clear();
     let plan = &prepared.checked.plan;
     let board = Board::default();
     let engines = connect(&prepared, clock, records)?;
-    let seconds = |seconds: f64| (seconds * 1e9) as u64;
-    let start_ns = start_ns(clock, observer)?;
+    let start_ns = generator::start_ns(observer, clock)?;
     let realtime_ns = realtime_ns() + start_ns.saturating_sub(clock.now_ns());
-    let window_start_ns = start_ns + seconds(plan.warm_up_s);
-    let window_end_ns = window_start_ns + seconds(plan.measure_s);
-    let times = Times {
-        start_ns,
-        window_start_ns,
-        window_end_ns,
-        end_ns: window_end_ns + seconds(plan.cool_down_s),
-    };
-    let interval_ns = seconds(plan.series_interval_s);
+    let times = Times::new(start_ns, plan.warm_up_s, plan.measure_s, plan.cool_down_s);
+    let interval_ns = (plan.series_interval_s * 1e9) as u64;
     let mut workers = Vec::new();
     for (index, engine) in engines.into_iter().enumerate() {
         let meter = Meter::new(times, interval_ns)?;
@@ -103,20 +93,6 @@ pub fn run_part<C: Clock + Clone>(
         sums.add(done)?;
     }
     Ok(sums)
-}
-
-/// When the load begins: as asked, else soon.
-fn start_ns(clock: &impl Clock, observer: &mut dyn Observer) -> Result<u64, LoadError> {
-    let asked = observer.begin()?;
-    let now_ns = clock.now_ns();
-    match asked {
-        None => Ok(now_ns + START_NS),
-        Some(start_ns) if start_ns > now_ns => Ok(start_ns),
-        Some(start_ns) => Err(LoadError::System {
-            what: "this process was not ready for the common start",
-            why: format!("it was to be {} us ago", (now_ns - start_ns) / 1000),
-        }),
-    }
 }
 
 fn number(thread: usize) -> u32 {
@@ -204,7 +180,7 @@ fn worker<'w, C: Clock>(
     };
     let mut schedule_random = stream(1);
     let outstanding_max = checked.outstanding_of(number(thread));
-    let start_ns = meter.times.start_ns;
+    let start_ns = meter.sums.accounts.times.start_ns;
     let source = source(
         checked,
         (share, outstanding_max),
@@ -237,6 +213,7 @@ fn worker<'w, C: Clock>(
         ));
     }
     Ok(Worker {
+        process: plan.part.index,
         mount: mount_index,
         engine,
         world: World {
@@ -265,7 +242,7 @@ fn watch<C: Clock>(
     workers: Vec<Worker<'_, C>>,
     (board, times): (&Board, Times),
     clock: &C,
-    observer: &mut dyn Observer,
+    observer: &mut dyn Observer<Progress>,
 ) -> Result<Vec<Done>, LoadError> {
     let work = |worker: Worker<'_, C>| {
         let done = worker.run();
@@ -286,14 +263,13 @@ fn watch<C: Clock>(
 }
 
 fn progress(board: &Board, times: Times, now_ns: u64) -> Progress {
-    let phase = match now_ns {
-        now if now < times.window_start_ns => "warm_up",
-        now if now < times.window_end_ns => "measure",
-        now if now < times.end_ns => "cool_down",
-        _ => "drain",
+    let behind = if now_ns < times.end_ns {
+        "cool_down"
+    } else {
+        "drain"
     };
     Progress::Run {
-        phase,
+        phase: times.phase(now_ns).unwrap_or(behind),
         elapsed_ns: now_ns.saturating_sub(times.start_ns),
         total_ns: times.end_ns - times.start_ns,
         answered: board.answered.load(Ordering::Relaxed),

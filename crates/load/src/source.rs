@@ -1,6 +1,6 @@
 //! When operations come: a schedule that waits for nobody, or processes that wait for answers.
 //!
-//! Open: planned ahead from the seed, whatever the server does ([`measure::schedule`]).
+//! Open: planned ahead from the seed, whatever the server does ([`Schedule`]).
 //!
 //! Closed: each process has one operation under way and then thinks. With a mean response R and an
 //! offered load of λ over P processes, a cycle has to take P / λ, so that the mean think time is
@@ -10,8 +10,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use generator::Schedule;
 use measure::Random;
-pub(crate) use measure::schedule::{Schedule, Share};
 
 use crate::plan::Think;
 

@@ -2,14 +2,15 @@
 //!
 //! Counts, histograms and Little's sums are integers: nothing is lost on the way.
 
+use generator::{ThreadReport, Times};
 use measure::HistogramError;
 use serde::{Deserialize, Serialize};
 
 use crate::fault::FaultSums;
-use crate::meter::{Ending, Measured, Times};
+use crate::meter::{Ending, Measured};
 use crate::plan::{Part, SCHEMA};
 use crate::prepare::Prepared;
-use crate::report::{MountReport, Network, ThreadReport};
+use crate::report::{MountReport, Network};
 use crate::worker::Done;
 
 /// What one process measured, or several together.
@@ -19,7 +20,6 @@ pub struct Sums {
     pub(crate) part: Part,
     /// Of the process.
     pub(crate) pid: u32,
-    pub(crate) times: Times,
     pub(crate) realtime_ns: u64,
     pub(crate) measured: Measured,
     pub(crate) faults: FaultSums,
@@ -40,9 +40,8 @@ impl Sums {
             schema: SCHEMA,
             part: prepared.checked.plan.part,
             pid: std::process::id(),
-            times,
             realtime_ns,
-            measured: Measured::new(times.start_ns, interval_ns)?,
+            measured: Measured::new(times, interval_ns)?,
             faults: FaultSums::default(),
             network: Network::default(),
             touched: (0, 0),
@@ -57,8 +56,7 @@ impl Sums {
         if let Some(mount) = self.mounts.get_mut(done.mount) {
             mount.add_thread(&done);
         }
-        let thread = ThreadReport::of(&done, self.part.index);
-        self.threads.push(thread);
+        self.threads.push(done.thread);
         self.network.add_counters(&done.counters);
         self.touched.0 += done.touched.0;
         self.touched.1 += done.touched.1;
@@ -85,7 +83,7 @@ impl Sums {
     pub(crate) fn belongs_to(&self, other: &Self) -> bool {
         let planned = &self.measured.planned;
         self.schema == other.schema
-            && self.times == other.times
+            && self.measured.accounts.times == other.measured.accounts.times
             && self.part.of == other.part.of
             && self.mounts.len() == other.mounts.len()
             && self.measured.operations.len() == other.measured.operations.len()

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use client::record::Counters;
 use client::{Completion, Engine};
+use generator::{ThreadMeter, ThreadReport, Times};
 use measure::{Clock, HistogramError, Random};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::exchange::World;
 use crate::fault::{Fault, describe};
-use crate::looks::{Edge, Looks};
 use crate::meter::{Ending, Meter};
 use crate::operation::Operation;
 use crate::progress::Board;
@@ -45,18 +45,15 @@ pub(crate) struct Done {
     pub mount: usize,
     pub meter: Meter,
     pub ending: Ending,
-    /// CPU within the window, and the window as the thread met it.
-    pub usage: measure::ThreadUsage,
-    pub window_ns: u64,
-    pub spin_ns: u64,
-    /// Without a processor within the window, if the kernel tells.
-    pub waited_ns: Option<u64>,
+    pub thread: ThreadReport,
     pub touched: (u64, u64),
     pub counters: Counters,
     pub system_error: Option<String>,
 }
 
 pub(crate) struct Worker<'w, C: Clock> {
+    /// Which of several generator processes this is.
+    pub process: u32,
     /// Which of the plan's servers it loads.
     pub mount: usize,
     pub engine: Engine<C>,
@@ -89,24 +86,23 @@ pub(crate) struct State {
     /// When the server answered last, or was asked something when it had nothing to answer.
     answered_ns: u64,
     verifier: Option<[u8; 8]>,
-    spin_ns: u64,
-    /// The same, where the window ended.
-    spun_ns: u64,
-    begun: Option<Edge>,
-    ended: Option<Edge>,
-    looks: Looks,
+    thread: ThreadMeter,
     /// What the board was told: unexpected answers, calls under way.
     told: (u64, u64),
     broken: Option<HistogramError>,
 }
 
 impl<C: Clock> Worker<'_, C> {
+    fn times(&self) -> Times {
+        self.meter.sums.accounts.times
+    }
+
     /// Runs until the point's end, a request to stop, or silence.
     pub fn run(mut self) -> Done {
-        let times = self.meter.times;
+        let times = self.times();
         self.state.answered_ns = times.start_ns;
         self.state.free_since_ns = times.start_ns;
-        self.state.looks = Looks::of_this_thread(self.engine.clock().now_ns());
+        self.state.thread = ThreadMeter::of_this_thread(self.engine.clock().now_ns());
         let mut system_error = None;
         let ending = loop {
             let now_ns = self.engine.clock().now_ns();
@@ -140,34 +136,22 @@ impl<C: Clock> Worker<'_, C> {
         if self.state.outstanding > 0 && silent_ns > self.silence_ns {
             return Some(Ending::Silent);
         }
-        (now_ns >= self.meter.times.end_ns).then_some(Ending::Complete)
+        (now_ns >= self.times().end_ns).then_some(Ending::Complete)
     }
 
     /// Notes CPU and what is left where the window begins and ends.
     fn cross(&mut self, now_ns: u64) {
-        let times = self.meter.times;
-        let state = &mut self.state;
-        if state.begun.is_none() && now_ns >= times.window_start_ns {
-            state.begun = Some(state.looks.edge(now_ns));
-            state.spin_ns = 0;
+        let times = self.times();
+        if self.state.thread.cross(&times, now_ns) {
+            let left = self.left();
+            self.meter.sums.accounts.note_left(left.into_iter());
         }
-        if state.ended.is_some() || now_ns < times.window_end_ns {
-            return;
-        }
-        state.ended = Some(state.looks.edge(now_ns));
-        state.spun_ns = state.spin_ns;
-        let under_way = self.under_way();
-        let planned = self
-            .state
-            .waiting
-            .iter()
-            .map(|(planned, _)| *planned)
-            .chain(under_way);
-        let mine = planned.filter(|planned| *planned < times.window_end_ns);
-        let (count, oldest) = mine.fold((0, u64::MAX), |(n, old), at| (n + 1, old.min(at)));
-        let counts = &mut self.meter.sums.counts;
-        counts.left = count;
-        counts.oldest_left_ns = times.window_end_ns.saturating_sub(oldest);
+    }
+
+    /// Planned instants of what waits and of what is under way.
+    fn left(&self) -> Vec<u64> {
+        let waiting = self.state.waiting.iter().map(|(planned, _)| *planned);
+        waiting.chain(self.under_way()).collect()
     }
 
     /// Planned instants of what is under way.
@@ -192,10 +176,10 @@ impl<C: Clock> Worker<'_, C> {
             self.meter.arrive(planned_ns);
             if self.state.waiting.len() >= MAX_WAITING {
                 let free = self.state.outstanding < self.outstanding_max;
-                self.meter.refuse(planned_ns, free);
+                self.meter.sums.accounts.refuse(planned_ns, free);
                 continue;
             }
-            self.meter.enter(planned_ns, now_ns);
+            self.meter.sums.accounts.enter(planned_ns, now_ns);
             self.state.waiting.push_back((planned_ns, process));
         }
     }
@@ -236,19 +220,18 @@ impl<C: Clock> Worker<'_, C> {
 
     fn note_handed(&mut self, now_ns: u64) {
         for due_ns in self.state.batch.drain(..) {
-            self.meter.handed(now_ns, due_ns);
+            self.meter.sums.accounts.handed(now_ns, due_ns);
         }
     }
 
     /// Nothing was free for an operation: it is counted, and its process goes on.
     #[cold]
     fn give_up(&mut self, operation: Operation, (planned_ns, process): (u64, u32), now_ns: u64) {
-        let times = self.meter.times;
-        let in_window = (times.window_start_ns..times.window_end_ns).contains(&planned_ns);
+        let in_window = self.times().in_window(planned_ns);
         if let Some(figures) = self.meter.figures(operation) {
             figures.not_drawn += u64::from(in_window);
         }
-        self.meter.leave(planned_ns, now_ns);
+        self.meter.sums.accounts.leave(planned_ns, now_ns);
         self.source
             .ended(process, now_ns, 0, &mut self.schedule_random);
     }
@@ -286,7 +269,7 @@ impl<C: Clock> Worker<'_, C> {
                 let kind = (call.operation, Fault::of(&error));
                 self.meter.faults.add(kind, now_ns, || error.to_string());
                 self.targets.release(&call, false);
-                self.meter.leave(call.planned_ns, now_ns);
+                self.meter.sums.accounts.leave(call.planned_ns, now_ns);
                 self.source
                     .ended(call.process, now_ns, 0, &mut self.schedule_random);
             }
@@ -311,8 +294,8 @@ impl<C: Clock> Worker<'_, C> {
             while self.engine.clock().now_ns() < until_ns {
                 std::hint::spin_loop();
             }
-            self.state.spin_ns += wait_ns;
-            self.state.looks.at_ns = self.engine.clock().now_ns();
+            self.state.thread.spin_ns += wait_ns;
+            self.state.thread.looked_ns = self.engine.clock().now_ns();
             return Ok(());
         }
         let taken = match wait_ns.saturating_sub(SPIN_NS) {
@@ -320,11 +303,11 @@ impl<C: Clock> Worker<'_, C> {
             sleep_ns => self.sleep(sleep_ns)?,
         };
         let then_ns = self.engine.clock().now_ns();
-        let delay_ns = self.state.looks.pick_up_delay_ns(then_ns, !spins);
+        let delay_ns = self.state.thread.pick_up_delay_ns(then_ns, !spins);
         if taken > 0 {
             self.meter.taken(then_ns, taken, delay_ns);
         } else if spins && idle {
-            self.state.spin_ns += then_ns.saturating_sub(now_ns);
+            self.state.thread.spin_ns += then_ns.saturating_sub(now_ns);
         }
         Ok(())
     }
@@ -354,7 +337,7 @@ impl<C: Clock> Worker<'_, C> {
 
     /// Time until the next instant of interest.
     fn wait_ns(&self, now_ns: u64, end_ns: u64) -> u64 {
-        let times = self.meter.times;
+        let times = self.times();
         let edges = [times.window_start_ns, times.window_end_ns, end_ns];
         let ahead = edges.into_iter().filter(|edge| *edge > now_ns);
         let next = ahead.chain(self.source.next_ns()).min().unwrap_or(end_ns);
@@ -416,28 +399,21 @@ impl<C: Clock> Worker<'_, C> {
     }
 
     fn finish(mut self, ending: Ending, system_error: Option<String>) -> Done {
-        let times = self.meter.times;
-        let left: Vec<u64> = self.under_way().collect();
+        let left = self.left();
         let counts = &mut self.meter.sums.counts;
-        counts.unanswered = left.len() as u64;
         counts.unsent = self.state.waiting.len() as u64;
-        let unsent = self.state.waiting.iter().map(|(planned, _)| *planned);
-        for planned_ns in unsent.chain(left) {
-            self.meter.sums.population.remain(&times, planned_ns);
+        counts.unanswered = left.len() as u64 - counts.unsent;
+        for planned_ns in left {
+            self.meter.sums.accounts.remain(planned_ns);
         }
         self.engine.record_counters_only(); // the records go to their reader
         let counters = *self.engine.counters();
-        let now = self.state.looks.edge(self.engine.clock().now_ns());
-        let begun = self.state.begun.unwrap_or(now);
-        let ended = self.state.ended.unwrap_or(now);
+        let now_ns = self.engine.clock().now_ns();
         let broken = self.state.broken.take().map(|error| error.to_string());
         Done {
             mount: self.mount,
             ending,
-            usage: ended.usage.since(&begun.usage),
-            window_ns: ended.at_ns.saturating_sub(begun.at_ns),
-            spin_ns: self.state.spun_ns,
-            waited_ns: ended.waited_since_ns(&begun),
+            thread: self.state.thread.report(self.process, now_ns),
             touched: self.targets.touched(),
             counters,
             system_error: system_error.or(broken),
@@ -464,7 +440,7 @@ fn end_call(
     targets.release(&call, checked.is_ok());
     state.free.push(slot);
     state.outstanding = state.outstanding.saturating_sub(1);
-    meter.leave(call.planned_ns, ended_ns);
+    meter.sums.accounts.leave(call.planned_ns, ended_ns);
     if let Some(figures) = meter.figures(call.operation) {
         figures.ended += 1;
     }

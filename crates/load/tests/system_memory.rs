@@ -98,7 +98,7 @@ struct Until {
     seen: Vec<(u64, i64)>,
 }
 
-impl Observer for Until {
+impl Observer<Progress> for Until {
     fn tick(&mut self, progress: &Progress) -> bool {
         let steady = self.seen.iter().find(|(answered, _)| *answered > STEADY);
         let enough = steady.map_or(u64::MAX, |(few, _)| self.operations.max(4 * few));

@@ -1,5 +1,5 @@
 //! What a timed loop needs: a clock, a latency histogram, a throughput series, random numbers and
-//! what is drawn by them: values by weight, planned instants.
+//! values that are drawn by weight.
 //!
 //! Purpose: one place for measuring, so that every workload reads the same clock and reports
 //! latencies with the same error bound.
@@ -29,7 +29,6 @@ pub mod hdr_v2;
 pub mod histogram;
 pub mod peer;
 pub mod random;
-pub mod schedule;
 pub mod series;
 mod summary;
 pub mod thread;

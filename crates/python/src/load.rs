@@ -8,7 +8,7 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use ::load::report::SeriesColumns;
-use ::load::{Checked, LoadError, Lost, Observer, Plan, Prepared, Progress, Records, Report, Sums};
+use ::load::{Checked, LoadError, Lost, Plan, Prepared, Records, Report, Sums};
 use measure::MonotonicClock;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,48 +19,7 @@ use crate::columns::{Builder, Columns};
 use crate::errors::{core_error, internal};
 use crate::histogram::Histogram;
 use crate::rpc_records::call_columns;
-use crate::signals::Callback;
-
-/// Tells Python how far it is.
-struct PythonObserver {
-    progress: Callback,
-    /// Says when the load is to begin.
-    begin: Option<Py<PyAny>>,
-}
-
-impl PythonObserver {
-    fn new(callback: Option<Py<PyAny>>) -> Self {
-        PythonObserver {
-            progress: Callback::new(callback),
-            begin: None,
-        }
-    }
-
-    fn outcome<T>(self, py: Python<'_>, result: Result<T, LoadError>) -> PyResult<T> {
-        let failed = |error| to_python(py, &error);
-        self.progress.outcome(result, failed)
-    }
-}
-
-impl Observer for PythonObserver {
-    fn tick(&mut self, progress: &Progress) -> bool {
-        self.progress.goes_on(|py, callback| {
-            let answer = callback.call1(py, (to_dict(py, progress)?,))?;
-            Ok(!matches!(answer.extract::<bool>(py), Ok(false)))
-        })
-    }
-
-    fn begin(&mut self) -> Result<Option<u64>, LoadError> {
-        let Some(begin) = &self.begin else {
-            return Ok(None);
-        };
-        let asked = Python::attach(|py| begin.call0(py)?.extract::<u64>(py));
-        asked.map(Some).map_err(|error| {
-            self.progress.raised = Some(error);
-            LoadError::Cancelled
-        })
-    }
-}
+use crate::signals::LoadObserver;
 
 /// What a plan comes to, before anything is done.
 #[derive(Serialize)]
@@ -176,10 +135,10 @@ impl Load {
                 prepare(py, &state.checked, progress)?
             }
         };
-        let mut observer = PythonObserver::new(progress);
+        let mut observer = LoadObserver::new(progress, None, to_value);
         let result =
             py.detach(|| ::load::run(prepared, &MonotonicClock, &self.records, &mut observer));
-        let report = observer.outcome(py, result)?;
+        let report = observer.outcome(result, |error| to_python(py, &error))?;
         reported(py, state, report)
     }
 
@@ -198,11 +157,10 @@ impl Load {
             let what = "a part is not prepared";
             return Err(core_error(py, "in_use", what, String::new(), fix));
         };
-        let mut observer = PythonObserver::new(progress);
-        observer.begin = Some(begin);
+        let mut observer = LoadObserver::new(progress, Some(begin), to_value);
         let result =
             py.detach(|| ::load::run_part(prepared, &MonotonicClock, &self.records, &mut observer));
-        let sums = observer.outcome(py, result)?;
+        let sums = observer.outcome(result, |error| to_python(py, &error))?;
         to_json(py, &sums)
     }
 
@@ -287,10 +245,10 @@ fn reported<'py>(
 }
 
 fn prepare(py: Python<'_>, checked: &Checked, progress: Option<Py<PyAny>>) -> PyResult<Prepared> {
-    let mut observer = PythonObserver::new(progress);
+    let mut observer = LoadObserver::new(progress, None, to_value);
     let checked = checked.clone();
     let result = py.detach(|| ::load::prepare(checked, &mut observer));
-    observer.outcome(py, result)
+    observer.outcome(result, |error| to_python(py, &error))
 }
 
 fn series_columns(py: Python<'_>, series: Option<&SeriesColumns>) -> PyResult<Columns> {
@@ -308,7 +266,10 @@ fn series_columns(py: Python<'_>, series: Option<&SeriesColumns>) -> PyResult<Co
 
 /// Through JSON, which both sides read alike.
 fn to_dict<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
-    let text = to_json(py, value)?;
+    to_value(py, &to_json(py, value)?)
+}
+
+fn to_value<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     py.import("json")?.call_method1("loads", (text,))
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use generator::{Cancelled, Observer};
 use pyo3::prelude::*;
+use serde::Serialize;
 
 /// How often a waiting thread looks for signals.
 const LOOK: Duration = Duration::from_millis(100);
@@ -69,5 +71,56 @@ impl Callback {
             Some(raised) => Err(raised),
             None => result.map_err(to_python),
         }
+    }
+}
+
+/// Makes what Python is told of a text of JSON.
+type ToPython = for<'py> fn(Python<'py>, &str) -> PyResult<Bound<'py, PyAny>>;
+
+/// Tells Python how far a load is, and asks when it begins.
+pub struct LoadObserver {
+    progress: Callback,
+    begin: Option<Py<PyAny>>,
+    to_python: ToPython,
+}
+
+impl LoadObserver {
+    pub fn new(progress: Option<Py<PyAny>>, begin: Option<Py<PyAny>>, to_python: ToPython) -> Self {
+        LoadObserver {
+            progress: Callback::new(progress),
+            begin,
+            to_python,
+        }
+    }
+
+    /// See [`Callback::outcome`].
+    pub fn outcome<T, E>(
+        self,
+        result: Result<T, E>,
+        to_python: impl FnOnce(E) -> PyErr,
+    ) -> PyResult<T> {
+        self.progress.outcome(result, to_python)
+    }
+}
+
+impl<P: Serialize> Observer<P> for LoadObserver {
+    fn tick(&mut self, progress: &P) -> bool {
+        let to_python = self.to_python;
+        self.progress.goes_on(|py, callback| {
+            let text = serde_json::to_string(progress).unwrap_or_default();
+            let answer = callback.call1(py, (to_python(py, &text)?,))?;
+            Ok(!matches!(answer.extract::<bool>(py), Ok(false)))
+        })
+    }
+
+    fn begin(&mut self) -> Result<Option<u64>, Cancelled> {
+        let Some(begin) = &self.begin else {
+            return Ok(None);
+        };
+        let asked = Python::attach(|py| begin.call0(py)?.extract(py));
+        asked.map_err(|error| {
+            self.progress.raised = Some(error);
+            Cancelled
+        })
     }
 }

@@ -9,52 +9,13 @@ use ::web::page::Kind;
 use ::web::server::{ServerConfig, WebServer as Running};
 use ::web::{Observer, Progress, WebError};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::build;
 use crate::errors::{core_error, internal};
-use crate::signals::{self, Callback};
-
-/// Tells Python how far it is, and asks when to begin.
-struct PythonObserver {
-    progress: Callback,
-    begin: Option<Py<PyAny>>,
-}
-
-impl PythonObserver {
-    fn new(progress: Option<Py<PyAny>>, begin: Option<Py<PyAny>>) -> Self {
-        PythonObserver {
-            progress: Callback::new(progress),
-            begin,
-        }
-    }
-
-    fn outcome<T>(self, py: Python<'_>, result: Result<T, WebError>) -> PyResult<T> {
-        self.progress.outcome(result, |error| to_python(py, &error))
-    }
-}
-
-impl Observer for PythonObserver {
-    fn tick(&mut self, progress: &Progress) -> bool {
-        self.progress.goes_on(|py, callback| {
-            let text = serde_json::to_string(progress).unwrap_or_default();
-            let answer = callback.call1(py, (text,))?;
-            Ok(!matches!(answer.extract::<bool>(py), Ok(false)))
-        })
-    }
-
-    fn begin(&mut self) -> Result<Option<u64>, WebError> {
-        let Some(begin) = &self.begin else {
-            return Ok(None);
-        };
-        let asked = Python::attach(|py| begin.call0(py)?.extract(py));
-        asked.map_err(|error| {
-            self.progress.raised = Some(error);
-            WebError::Cancelled
-        })
-    }
-}
+use crate::signals::{self, LoadObserver};
 
 /// Makes the file set, or what is missing of it.
 #[pyfunction]
@@ -82,12 +43,15 @@ fn of_files<T: Serialize + Send>(
     py: Python<'_>,
     config_json: &str,
     progress: Option<Py<PyAny>>,
-    work: impl FnOnce(&StoreConfig, &mut dyn Observer) -> Result<T, WebError> + Send,
+    work: impl FnOnce(&StoreConfig, &mut dyn Observer<Progress>) -> Result<T, WebError> + Send,
 ) -> PyResult<String> {
     let config: StoreConfig = from_json(py, config_json)?;
-    let mut observer = PythonObserver::new(progress, None);
+    let mut observer = LoadObserver::new(progress, None, as_text);
     let result = py.detach(|| work(&config, &mut observer));
-    to_json(py, &observer.outcome(py, result)?)
+    to_json(
+        py,
+        &observer.outcome(result, |error| to_python(py, &error))?,
+    )
 }
 
 /// The report with what made it.
@@ -108,9 +72,9 @@ pub fn run_web_load(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let config: LoadConfig = from_json(py, config_json)?;
-    let mut observer = PythonObserver::new(progress, begin);
+    let mut observer = LoadObserver::new(progress, begin, as_text);
     let result = py.detach(|| ::web::load::run(config, &mut observer));
-    let report = observer.outcome(py, result)?;
+    let report = observer.outcome(result, |error| to_python(py, &error))?;
     document(py, &report)
 }
 
@@ -124,12 +88,12 @@ pub fn run_web_part(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(String, String)> {
     let config: LoadConfig = from_json(py, config_json)?;
-    let mut observer = PythonObserver::new(progress, Some(begin));
+    let mut observer = LoadObserver::new(progress, Some(begin), as_text);
     let result = py.detach(|| -> Result<_, WebError> {
         let sums = run_part(config, &mut observer)?;
         Ok((sums.clone().report()?, sums))
     });
-    let (report, sums) = observer.outcome(py, result)?;
+    let (report, sums) = observer.outcome(result, |error| to_python(py, &error))?;
     Ok((document(py, &report)?, to_json(py, &sums)?))
 }
 
@@ -265,6 +229,10 @@ impl WebServer {
     ) -> PyResult<()> {
         self.stop(py).map(|_| ())
     }
+}
+
+fn as_text<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    Ok(PyString::new(py, text).into_any())
 }
 
 fn from_json<T: DeserializeOwned>(py: Python<'_>, text: &str) -> PyResult<T> {

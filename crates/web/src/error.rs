@@ -208,3 +208,15 @@ impl WebError {
         text.to_owned()
     }
 }
+
+impl From<generator::NotBegun> for WebError {
+    fn from(error: generator::NotBegun) -> Self {
+        match error {
+            generator::NotBegun::Cancelled => WebError::Cancelled,
+            generator::NotBegun::NotReady { .. } => WebError::System {
+                what: generator::NotBegun::NOT_READY,
+                why: error.to_string(),
+            },
+        }
+    }
+}

@@ -28,7 +28,8 @@ pub mod reply;
 pub mod server;
 
 pub use error::WebError;
-pub use progress::{Observer, Progress};
+pub use generator::{Cancelled, Observer};
+pub use progress::Progress;
 
 /// Version of configurations, reports and the file set's definition.
 pub const SCHEMA: u32 = 1;

@@ -2,11 +2,6 @@
 
 use serde::Serialize;
 
-use crate::error::WebError;
-
-/// Shortest time between two looks of an observer.
-pub const TICK_NS: u64 = 100_000_000;
-
 /// How far a file set or a load is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
@@ -33,26 +28,4 @@ pub enum Progress {
         /// Requests that did not.
         failed: u64,
     },
-}
-
-/// Watches.
-pub trait Observer {
-    /// Told how far it is, several times a second; false stops it.
-    fn tick(&mut self, progress: &Progress) -> bool;
-
-    /// Asked once the load's threads stand ready: when the load is to begin, ns of the monotonic
-    /// clock (`None`: soon). So several processes begin together.
-    ///
-    /// # Errors
-    /// Any: the load is not begun.
-    fn begin(&mut self) -> Result<Option<u64>, WebError> {
-        Ok(None)
-    }
-}
-
-/// An observer that never stops anything.
-impl Observer for () {
-    fn tick(&mut self, _: &Progress) -> bool {
-        true
-    }
 }

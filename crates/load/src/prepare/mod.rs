@@ -24,7 +24,8 @@ use crate::content::Content;
 use crate::error::LoadError;
 use crate::layout::{Layout, MARKER, Name};
 use crate::plan::MAX_TRANSFER_BYTES;
-use crate::progress::Observer;
+use crate::progress::Progress;
+use generator::Observer;
 use jobs::{Find, MakeDirectory, MakeFile, MakeLink, MakeScratch, Wanted};
 use marker::Marker;
 use pipeline::Pipeline;
@@ -87,7 +88,10 @@ pub struct Prepared {
 ///
 /// # Errors
 /// [`LoadError`]; what was made stays, and is found by the next try.
-pub fn prepare(checked: Checked, observer: &mut dyn Observer) -> Result<Prepared, LoadError> {
+pub fn prepare(
+    checked: Checked,
+    observer: &mut dyn Observer<Progress>,
+) -> Result<Prepared, LoadError> {
     let content = Content::default();
     let mut mounts = Vec::new();
     let mut watch = Watch {

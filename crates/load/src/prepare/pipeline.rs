@@ -17,7 +17,7 @@ use super::watch::Watch;
 use crate::content::Content;
 use crate::error::LoadError;
 use crate::layout::Name;
-use crate::progress::TICK_NS;
+use generator::TICK_NS;
 
 /// Chains at once: enough to keep a server busy over a network, few enough for its queues.
 pub const DEPTH: usize = 64;

@@ -1,11 +1,12 @@
 //! How far a preparation is, for the observer.
 
 use crate::error::LoadError;
-use crate::progress::{Observer, Progress, TICK_NS};
+use crate::progress::Progress;
+use generator::{Observer, TICK_NS};
 
 /// Tells an observer how far a step is.
 pub struct Watch<'o> {
-    pub observer: &'o mut dyn Observer,
+    pub observer: &'o mut dyn Observer<Progress>,
     pub mount: usize,
     pub mounts: usize,
     pub step: &'static str,

@@ -79,7 +79,7 @@ impl Clock for Forward {
 /// answered: what a call waits for is real, and far from the limit.
 struct PassesOver(Forward, u64);
 
-impl Observer for PassesOver {
+impl Observer<Progress> for PassesOver {
     fn tick(&mut self, progress: &Progress) -> bool {
         if let Progress::Run { answered, .. } = progress
             && *answered == self.1

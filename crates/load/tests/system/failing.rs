@@ -7,7 +7,8 @@ use std::sync::Arc;
 use crate::world::{
     Slow, World, admin, all_in_window, assert_valid, calibration, checked, drawn, kinds, set,
 };
-use load::guard::{self, CPU_SHARE, DELAY_MEAN_ALLOWED_NS, DELAY_P99_ALLOWED_NS};
+use generator::guard::{CPU_SHARE, DELAY_MEAN_ALLOWED_NS, DELAY_P99_ALLOWED_NS};
+use load::guard;
 use load::report::OperationReport;
 use load::{Observer, Progress, Records, Report};
 use measure::MonotonicClock;
@@ -402,7 +403,7 @@ fn a_restarted_server_makes_the_point_invalid() {
 
 /// Stops the server when so many calls were answered.
 struct Unplug<'w>(&'w mut World, u64);
-impl Observer for Unplug<'_> {
+impl Observer<Progress> for Unplug<'_> {
     fn tick(&mut self, progress: &Progress) -> bool {
         if let Progress::Run { answered, .. } = progress
             && *answered >= self.1
@@ -506,7 +507,7 @@ fn a_silent_server_ends_the_preparation_in_time() {
 }
 
 struct Stop(u32);
-impl Observer for Stop {
+impl Observer<Progress> for Stop {
     fn tick(&mut self, _: &Progress) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0

@@ -218,7 +218,7 @@ fn another_seed_and_foreign_files_are_not_taken_for_ours() {
 
 /// Stops after some looks.
 struct Impatient(u32);
-impl load::Observer for Impatient {
+impl load::Observer<load::Progress> for Impatient {
     fn tick(&mut self, _: &load::Progress) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0

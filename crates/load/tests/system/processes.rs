@@ -9,7 +9,7 @@ use crate::world::{
     checked, saturate, set, slow,
 };
 use load::plan::Part;
-use load::{Checked, LoadError, Lost, Observer, Progress, Records, Report, Sums};
+use load::{Cancelled, Checked, Lost, Observer, Progress, Records, Report, Sums};
 use measure::{Clock, LatencyHistogram, MonotonicClock};
 use serde_json::{Value, json};
 
@@ -21,12 +21,12 @@ struct Together<'t> {
     start_ns: &'t std::sync::atomic::AtomicU64,
 }
 
-impl Observer for Together<'_> {
+impl Observer<Progress> for Together<'_> {
     fn tick(&mut self, _: &Progress) -> bool {
         true
     }
 
-    fn begin(&mut self) -> Result<Option<u64>, LoadError> {
+    fn begin(&mut self) -> Result<Option<u64>, Cancelled> {
         use std::sync::atomic::Ordering::SeqCst;
         if self.all.wait().is_leader() {
             self.start_ns
@@ -293,18 +293,24 @@ fn what_is_not_of_one_point_is_not_added() {
     assert!(refuse(&[first[0].clone(), first[0].clone()]).contains("parts [0, 0] of 2"));
     // The same part of another run: it began at another instant.
     let mut other: Value = serde_json::from_str(&first[1]).unwrap();
-    let begun_ns = other["times"]["start_ns"].as_u64().unwrap();
-    set(&mut other, "times.start_ns", json!(begun_ns + MS));
+    let begun_ns = other["measured"]["accounts"]["times"]["start_ns"]
+        .as_u64()
+        .unwrap();
+    set(
+        &mut other,
+        "measured.accounts.times.start_ns",
+        json!(begun_ns + MS),
+    );
     assert!(refuse(&[first[0].clone(), other.to_string()]).contains("another point"));
     assert_eq!(Part::default().of, 1);
 }
 
 struct Late;
-impl Observer for Late {
+impl Observer<Progress> for Late {
     fn tick(&mut self, _: &Progress) -> bool {
         true
     }
-    fn begin(&mut self) -> Result<Option<u64>, LoadError> {
+    fn begin(&mut self) -> Result<Option<u64>, Cancelled> {
         Ok(Some(MonotonicClock.now_ns() - MS))
     }
 }

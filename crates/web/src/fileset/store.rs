@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Content, FILES_PER_DIRECTORY, FOLDER, FileId, FileSet, MAX_FILE_BYTES};
 use crate::error::WebError;
-use crate::progress::{Observer, Progress, TICK_NS};
+use crate::progress::Progress;
+use generator::{Observer, TICK_NS};
 
 /// Name of the definition, beside the folder of the file set.
 pub const MARKER: &str = "file_set.json";
@@ -232,7 +233,10 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Errno> {
 ///
 /// # Errors
 /// [`WebError`]; what was made stays, and is found the next time.
-pub fn write(config: &StoreConfig, observer: &mut dyn Observer) -> Result<Written, WebError> {
+pub fn write(
+    config: &StoreConfig,
+    observer: &mut dyn Observer<Progress>,
+) -> Result<Written, WebError> {
     config.file_set.check()?;
     let threads = config.threads.clamp(1, MAX_THREADS);
     let complete = config.complete()?;
@@ -271,7 +275,11 @@ pub fn write(config: &StoreConfig, observer: &mut dyn Observer) -> Result<Writte
     Ok(written)
 }
 
-fn run_threads(work: &Work<'_>, threads: u32, observer: &mut dyn Observer) -> Result<(), WebError> {
+fn run_threads(
+    work: &Work<'_>,
+    threads: u32,
+    observer: &mut dyn Observer<Progress>,
+) -> Result<(), WebError> {
     let mut asked_to_stop = false;
     let outcome = std::thread::scope(|scope| {
         let start = |_| scope.spawn(|| work.directories());
@@ -362,7 +370,10 @@ fn finish(config: &StoreConfig) -> Result<(), WebError> {
 /// # Errors
 /// [`WebError`] for what is no file set of this seed, or was stopped; what is wrong with files is
 /// in the result.
-pub fn check(config: &StoreConfig, observer: &mut dyn Observer) -> Result<Checked, WebError> {
+pub fn check(
+    config: &StoreConfig,
+    observer: &mut dyn Observer<Progress>,
+) -> Result<Checked, WebError> {
     config.file_set.check()?;
     let mut checked = Checked {
         files: config.file_set.files(),
@@ -401,7 +412,11 @@ pub fn check(config: &StoreConfig, observer: &mut dyn Observer) -> Result<Checke
     Ok(checked)
 }
 
-fn tick(config: &StoreConfig, observer: &mut dyn Observer, done: u32) -> Result<(), WebError> {
+fn tick(
+    config: &StoreConfig,
+    observer: &mut dyn Observer<Progress>,
+    done: u32,
+) -> Result<(), WebError> {
     if !done.is_multiple_of(64) && done != config.file_set.directories {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use measure::schedule::{Arrivals, Share};
+use generator::{Arrivals, Share, Times};
 use measure::weights::Weights;
 use serde::{Deserialize, Serialize};
 
@@ -234,6 +234,11 @@ impl LoadConfig {
     /// [`WebError::Json`] with the place.
     pub fn from_json(text: &str) -> Result<Self, WebError> {
         serde_json::from_str(text).map_err(|error| WebError::Json(error.to_string()))
+    }
+
+    /// When the load is measured and ends; replies are waited for until then.
+    pub(crate) fn times(&self, start_ns: u64) -> Times {
+        Times::new(start_ns, self.warm_up_s, self.measure_s, self.drain_s)
     }
 
     /// A thread of this process among those of all processes.

@@ -32,6 +32,16 @@ pub(crate) enum Phase {
     Closing,
 }
 
+impl Phase {
+    /// Whether a request is: begun, and without its end.
+    pub const fn is_under_way(self) -> bool {
+        matches!(
+            self,
+            Phase::Waiting | Phase::Connecting | Phase::Busy | Phase::OnTheLine
+        )
+    }
+}
+
 /// A line of limited speed: what was read takes its time, and nothing is read before it is over.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {

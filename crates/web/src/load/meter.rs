@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use generator::{Accounts, Times};
 use measure::{HistogramError, LatencyHistogram, Series, add_up};
 use serde::{Deserialize, Serialize};
 
@@ -14,35 +15,6 @@ use super::draw::Drawn;
 use super::fault::{FAULTS, Fault};
 use crate::fileset::{CLASSES, FILES};
 use crate::page::{KINDS, Kind};
-
-/// When a load begins, is measured, and ends; nanoseconds of the monotonic clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Times {
-    pub start_ns: u64,
-    pub window_start_ns: u64,
-    pub window_end_ns: u64,
-    /// Replies are waited for until then.
-    pub drain_end_ns: u64,
-}
-
-impl Times {
-    pub fn of(config: &LoadConfig, start_ns: u64) -> Self {
-        let seconds = |seconds: f64| (seconds * 1e9) as u64;
-        let window_start_ns = start_ns + seconds(config.warm_up_s);
-        let window_end_ns = window_start_ns + seconds(config.measure_s);
-        Times {
-            start_ns,
-            window_start_ns,
-            window_end_ns,
-            drain_end_ns: window_end_ns + seconds(config.drain_s),
-        }
-    }
-
-    #[inline]
-    pub fn in_window(&self, at_ns: u64) -> bool {
-        (self.window_start_ns..self.window_end_ns).contains(&at_ns)
-    }
-}
 
 /// Requests counted by what they ask for; POSTs ask for no file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -124,12 +96,6 @@ impl Cell {
 /// Plain counts; of the timed part where nothing else is said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Counts {
-    /// Planned, and skipped since the backlog was full.
-    pub planned: u64,
-    pub skipped: u64,
-    /// Under way, or waiting for a connection, when the timed part ended; since when the oldest.
-    pub left: u64,
-    pub oldest_left_ns: u64,
     /// Without an end when the load was over.
     pub unfinished: u64,
     /// Whole load, faults included.
@@ -154,7 +120,8 @@ pub(crate) struct Arrival {
 /// What adds up over threads, and over processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Meter {
-    pub times: Times,
+    /// Open: late from planned to taken. Line speed: from line free to read.
+    pub accounts: Accounts,
     /// By kind and class; a POST has a class of its own.
     pub cells: Vec<Option<Box<Cell>>>,
     pub drawn: Tally,
@@ -167,8 +134,6 @@ pub(crate) struct Meter {
     /// Files that were read whole, a bit each; whole load.
     pub touched: Vec<u64>,
     pub counts: Counts,
-    /// Open: planned to taken. Line speed: line free to read.
-    pub late: LatencyHistogram,
     /// Requests that ended well, and bytes of all that was received.
     pub done_series: Series,
     pub received_series: Series,
@@ -182,7 +147,7 @@ impl Meter {
         let interval_ns = (config.series_interval_s * 1e9) as u64;
         let words = config.file_set.files().div_ceil(64) as usize;
         Ok(Meter {
-            times,
+            accounts: Accounts::new(times)?,
             cells: vec![None; KINDS * CELLS_PER_KIND],
             drawn: Tally::new(config.file_set.directories),
             done: Tally::new(config.file_set.directories),
@@ -191,7 +156,6 @@ impl Meter {
             faults_outside: 0,
             touched: vec![0; words],
             counts: Counts::default(),
-            late: LatencyHistogram::new()?,
             done_series: Series::new(times.start_ns, interval_ns),
             received_series: Series::new(times.start_ns, interval_ns),
         })
@@ -200,16 +164,8 @@ impl Meter {
     /// A request was drawn for an instant.
     #[inline]
     pub fn drawn(&mut self, drawn: &Drawn, planned_ns: u64) {
-        if self.times.in_window(planned_ns) {
+        if self.accounts.times.in_window(planned_ns) {
             self.drawn.count(drawn);
-        }
-    }
-
-    /// Something was done at `now_ns` that was due at `due_ns`.
-    #[inline]
-    pub fn late(&mut self, due_ns: u64, now_ns: u64) {
-        if self.times.in_window(due_ns) {
-            self.late.record(now_ns.saturating_sub(due_ns).max(1)); // the histogram begins at 1
         }
     }
 
@@ -217,7 +173,7 @@ impl Meter {
     #[inline]
     pub fn received(&mut self, now_ns: u64, bytes: u64) -> bool {
         self.received_series.record(now_ns, bytes);
-        let counts = self.times.in_window(now_ns);
+        let counts = self.accounts.times.in_window(now_ns);
         self.counts.received_bytes += if counts { bytes } else { 0 };
         counts
     }
@@ -233,7 +189,7 @@ impl Meter {
                 *word |= 1 << (index % 64);
             }
         }
-        if !self.times.in_window(arrival.last_byte_ns) {
+        if !self.accounts.times.in_window(arrival.last_byte_ns) {
             return Ok(());
         }
         self.done.count(drawn);
@@ -266,7 +222,7 @@ impl Meter {
     /// A request failed.
     #[cold]
     pub fn failed(&mut self, kind: Kind, fault: Fault, now_ns: u64) {
-        if now_ns < self.times.window_start_ns {
+        if now_ns < self.accounts.times.window_start_ns {
             self.faults_outside += 1;
             return;
         }
@@ -300,12 +256,11 @@ impl Meter {
         }
         self.faults_outside += other.faults_outside;
         let (sum, one) = (&mut self.counts, &other.counts);
-        sum.oldest_left_ns = sum.oldest_left_ns.max(one.oldest_left_ns);
         add_up!(
-            sum, one; planned, skipped, left, unfinished, connects, idle_closed, close_ignored,
+            sum, one; unfinished, connects, idle_closed, close_ignored,
             received_bytes, verified_replies, verified_bytes,
         );
-        self.late.add(&other.late)?;
+        self.accounts.add(&other.accounts)?;
         self.done_series.add(other.done_series);
         self.received_series.add(other.received_series);
         Ok(())

@@ -18,8 +18,9 @@ mod worker;
 
 pub use config::{LoadConfig, LoadMode, Mix};
 pub use fault::Fault;
+pub use generator::Reason;
 pub use open_files::OpenFiles;
 pub use post_log::{PostLog, check_post_log};
-pub use report::{Reason, Report, WriterReport};
+pub use report::{Report, WriterReport};
 pub use run::{run, run_part};
 pub use sums::{Sums, merge};

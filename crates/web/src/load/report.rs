@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use generator::{Little, Reason, ThreadReport};
 use measure::{HistogramError, HistogramSummary};
 use serde::{Deserialize, Serialize};
 
 use super::config::{LoadConfig, LoadMode};
-use super::ending::Done;
 use super::fault::Fault;
 use super::guard;
 use super::meter::{CELLS_PER_KIND, Cell, Counts, Meter};
@@ -14,15 +14,6 @@ use super::open_files::OpenFiles;
 use super::sums::Sums;
 use crate::fileset::{CLASSES, FILES, FileId};
 use crate::page::Kind;
-
-/// Why a load does not count.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Reason {
-    /// Stable word: `stopped`, `nothing_done`, `generator_late`, `generator_cpu`.
-    pub kind: &'static str,
-    /// The same in a sentence, with its figures.
-    pub text: String,
-}
 
 /// A load.
 #[derive(Debug, Clone, Serialize)]
@@ -51,6 +42,8 @@ pub struct Report {
     pub touched: Touched,
     pub connections: Connections,
     pub late: HistogramSummary,
+    pub outstanding_mean: f64,
+    pub little: Little,
     pub posts: Vec<WriterReport>,
     pub threads: Vec<ThreadReport>,
     pub open_files: OpenFiles,
@@ -163,20 +156,6 @@ pub struct ProcessReport {
     pub reasons: Vec<Reason>,
 }
 
-/// One thread of the generator within the timed part.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct ThreadReport {
-    pub window_ns: u64,
-    pub cpu_ns: u64,
-    pub user_ns: u64,
-    pub system_ns: u64,
-    pub waited_ns: Option<u64>,
-    pub cpu_share: f64,
-    pub voluntary_switches: u64,
-    pub involuntary_switches: u64,
-}
-
 /// Per interval from the load's start, warm-up included.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs)]
@@ -214,21 +193,6 @@ impl ProcessReport {
             failed: report.requests.failed,
             mean_ns: report.all.last_byte.mean_ns,
             reasons,
-        }
-    }
-}
-
-impl ThreadReport {
-    pub(crate) fn of(done: &Done) -> Self {
-        ThreadReport {
-            window_ns: done.window_ns,
-            cpu_ns: done.usage.cpu_ns,
-            user_ns: done.usage.user_ns,
-            system_ns: done.usage.system_ns,
-            waited_ns: done.waited_ns,
-            cpu_share: measure::share(done.usage.cpu_ns, done.window_ns),
-            voluntary_switches: done.usage.voluntary_switches,
-            involuntary_switches: done.usage.involuntary_switches,
         }
     }
 }
@@ -283,14 +247,14 @@ impl Meter {
                 LoadMode::Open { rate_per_s, .. } => Some(rate_per_s / f64::from(config.part.of)),
                 _ => None,
             },
-            planned: self.counts.planned,
-            skipped: self.counts.skipped,
+            planned: self.accounts.arrivals,
+            skipped: self.accounts.refused,
             drawn: self.drawn.kinds.iter().sum(),
             done: self.done.kinds.iter().sum(),
             failed: self.faults.as_flattened().iter().sum(),
             failed_outside: self.faults_outside,
-            left: self.counts.left,
-            oldest_left_ns: self.counts.oldest_left_ns,
+            left: self.accounts.left,
+            oldest_left_ns: self.accounts.oldest_left_ns,
             unfinished: self.counts.unfinished,
             received_bytes: self.counts.received_bytes,
             verified_replies: self.counts.verified_replies,
@@ -358,7 +322,10 @@ impl Sums {
     /// The report without a verdict.
     pub(crate) fn figures(self) -> Result<Report, HistogramError> {
         let (mut meter, config) = (self.meter, self.config);
-        let (times, counts) = (meter.times, meter.counts);
+        let (times, counts) = (meter.accounts.times, meter.counts);
+        let all = meter.figures(|_, _| true)?;
+        let window_s = (times.window_end_ns - times.window_start_ns) as f64 / 1e9;
+        let rate = all.done as f64 / window_s;
         let by_fault = (0..Fault::NAMES.len()).map(|fault| {
             meter
                 .faults
@@ -384,13 +351,17 @@ impl Sums {
             window_end_ns: times.window_end_ns,
             end_ns: self.end_ns,
             requests: meter.requests(&config),
-            all: meter.figures(|_, _| true)?,
+            outstanding_mean: meter.accounts.outstanding_mean(),
+            little: meter
+                .accounts
+                .little(rate * all.last_byte.mean_ns.unwrap_or(0.0) / 1e9),
+            all,
             kinds: meter.kinds(&config)?,
             classes: meter.classes()?,
             errors: named(by_fault),
             touched: meter.touched(&config),
             connections: Connections::of(&config, &counts, &self.window_bytes),
-            late: HistogramSummary::of(&meter.late)?,
+            late: HistogramSummary::of(&meter.accounts.late)?,
             posts: self.posts,
             threads: self.threads,
             open_files: self.open_files,

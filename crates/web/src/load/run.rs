@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use generator::{Observer, Schedule, TICK_NS, Times};
 use measure::clock::realtime_ns;
-use measure::schedule::Schedule;
 use measure::thread::watched;
 use measure::{Clock, MonotonicClock, Random};
 
@@ -12,24 +12,21 @@ use super::config::{LoadConfig, LoadMode};
 use super::connection::Line;
 use super::draw::Draws;
 use super::ending::Done;
-use super::meter::{Meter, Times};
+use super::meter::Meter;
 use super::open_files::OpenFiles;
 use super::report::Report;
 use super::sums::Sums;
 use super::worker::{Board, State, Worker, WorkerError};
 use crate::error::WebError;
 use crate::fileset::Content;
-use crate::progress::{Observer, Progress, TICK_NS};
-
-/// Between the threads' start and the load's.
-const START_NS: u64 = 20_000_000;
+use crate::progress::Progress;
 
 /// Puts a load on a server.
 ///
 /// # Errors
 /// [`WebError`] if it could not be begun, or this machine failed; what the server does is in the
 /// report. Stopped by the observer, it ends with a report that says so.
-pub fn run(config: LoadConfig, observer: &mut dyn Observer) -> Result<Report, WebError> {
+pub fn run(config: LoadConfig, observer: &mut dyn Observer<Progress>) -> Result<Report, WebError> {
     Ok(run_part(config, observer)?.report()?)
 }
 
@@ -37,14 +34,17 @@ pub fn run(config: LoadConfig, observer: &mut dyn Observer) -> Result<Report, We
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_part(config: LoadConfig, observer: &mut dyn Observer) -> Result<Sums, WebError> {
+pub fn run_part(
+    config: LoadConfig,
+    observer: &mut dyn Observer<Progress>,
+) -> Result<Sums, WebError> {
     config.check()?;
     let connections = u64::from(config.connections_here());
     let open_files = OpenFiles::raise(connections, u64::from(config.threads))?;
     let content = Content::new(config.file_set.seed);
-    let start_ns = start_ns(observer)?;
+    let start_ns = generator::start_ns(observer, &MonotonicClock)?;
     let start_realtime_ns = realtime_ns() + start_ns.saturating_sub(MonotonicClock.now_ns());
-    let times = Times::of(&config, start_ns);
+    let times = config.times(start_ns);
     let board = Board::default();
     let worker = |thread| worker(&config, thread, times, (&content, &board));
     let workers = (0..config.threads)
@@ -53,20 +53,6 @@ pub fn run_part(config: LoadConfig, observer: &mut dyn Observer) -> Result<Sums,
     let threads = watch(workers, (&board, times), observer)?;
     let instants = (times, start_realtime_ns);
     Ok(Sums::of(config, open_files, instants, threads)?)
-}
-
-/// When the load begins: as asked, else soon.
-fn start_ns(observer: &mut dyn Observer) -> Result<u64, WebError> {
-    let asked = observer.begin()?;
-    let now_ns = MonotonicClock.now_ns();
-    match asked {
-        None => Ok(now_ns + START_NS),
-        Some(start_ns) if start_ns > now_ns => Ok(start_ns),
-        Some(start_ns) => Err(WebError::System {
-            what: "this process was not ready for the common start",
-            why: format!("it was to be {} us ago", (now_ns - start_ns) / 1000),
-        }),
-    }
 }
 
 fn worker<'w>(
@@ -118,6 +104,7 @@ fn worker<'w>(
         meter: Meter::new(times, config)?,
         board,
         writer,
+        process: config.part.index,
         state,
     })
 }
@@ -126,7 +113,7 @@ fn worker<'w>(
 fn watch(
     workers: Vec<Worker<'_>>,
     (board, times): (&Board, Times),
-    observer: &mut dyn Observer,
+    observer: &mut dyn Observer<Progress>,
 ) -> Result<Vec<Done>, WebError> {
     let work = |worker: Worker<'_>| {
         let done = worker.run();
@@ -152,13 +139,8 @@ fn watch(
 
 fn progress(board: &Board, times: Times) -> Progress {
     let now_ns = MonotonicClock.now_ns();
-    let phase = match now_ns {
-        now if now < times.window_start_ns => "warm_up",
-        now if now < times.window_end_ns => "measure",
-        _ => "drain",
-    };
     Progress::Load {
-        phase,
+        phase: times.phase(now_ns).unwrap_or("drain"),
         elapsed_ns: now_ns.saturating_sub(times.start_ns),
         total_ns: times.window_end_ns - times.start_ns,
         done: board.done.load(Ordering::Relaxed),

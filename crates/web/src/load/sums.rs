@@ -9,23 +9,25 @@
 //! that was late), and the whole where none of them is at fault. Sums come from other machines: the
 //! shape, the bounds and what has to agree within them are looked at before they are added.
 
-use measure::{Clock, LatencyHistogram};
-use measure::{HistogramError, MonotonicClock, schedule::Share};
+use generator::{Share, ThreadReport, Times};
+use measure::{Clock, HistogramError, LatencyHistogram, MonotonicClock};
 use serde::{Deserialize, Serialize};
 
 use super::config::LoadConfig;
 use super::ending::Done;
 use super::fault::Fault;
 use super::guard;
-use super::meter::{CELLS_PER_KIND, Cell, Meter, Tally, Times};
+use super::meter::{CELLS_PER_KIND, Cell, Meter, Tally};
 use super::open_files::OpenFiles;
 use super::post_log::MAX_POSTS;
-use super::report::{ProcessReport, Reason, Report, ThreadReport, WriterReport};
+use super::report::{ProcessReport, Report, WriterReport};
 use crate::error::WebError;
 use crate::page::{KINDS, Kind};
 
 /// Most of anything that one process counts: what a thousand of them count can be added.
 const MAX_COUNT: u64 = 1 << 53;
+/// Most that times of all its requests add up to, in nanoseconds.
+const MAX_NS_SUM: u128 = 1 << 116;
 /// Latest instant, in nanoseconds of any clock: 146 years.
 const MAX_INSTANT_NS: u64 = 1 << 62;
 
@@ -73,7 +75,7 @@ impl Sums {
             window_bytes: Vec::new(),
         };
         for done in threads {
-            sums.threads.push(ThreadReport::of(&done));
+            sums.threads.push(done.thread);
             sums.posts.push(WriterReport {
                 writer: done.writer,
                 drawn: done.posts,
@@ -108,23 +110,23 @@ impl Sums {
     fn wrong(&self) -> Option<&'static str> {
         let (config, meter) = (&self.config, &self.meter);
         let directories = config.file_set.directories as usize;
-        let times = &meter.times;
+        let times = &meter.accounts.times;
         let in_order = [
             times.start_ns,
             times.window_start_ns,
             times.window_end_ns,
-            times.drain_end_ns,
+            times.end_ns,
             MAX_INSTANT_NS,
         ];
         let instants = [self.start_realtime_ns, self.began_ns, self.end_ns];
         let threads = config.threads as usize;
         let connections = config.connections_here() as usize;
-        let planned = Times::of(config, times.start_ns.min(MAX_INSTANT_NS));
+        let planned = config.times(times.start_ns.min(MAX_INSTANT_NS));
         // As both read the configuration's fractions.
         let near = |at_ns: u64, planned_ns: u64| at_ns.abs_diff(planned_ns) < 1000;
         let as_planned = near(times.window_start_ns, planned.window_start_ns)
             && near(times.window_end_ns, planned.window_end_ns)
-            && near(times.drain_end_ns, planned.drain_end_ns);
+            && near(times.end_ns, planned.end_ns);
         let is_writer = |(post, thread): (&WriterReport, u32)| {
             post.writer == (config.process << 8 | thread)
                 && post.drawn <= MAX_POSTS
@@ -166,12 +168,12 @@ impl Sums {
 
     /// The same on a clock that this one is ahead of.
     fn moved(mut self, ahead_ns: i64) -> Option<Self> {
-        let times = &mut self.meter.times;
+        let times = &mut self.meter.accounts.times;
         for at_ns in [
             &mut times.start_ns,
             &mut times.window_start_ns,
             &mut times.window_end_ns,
-            &mut times.drain_end_ns,
+            &mut times.end_ns,
             &mut self.began_ns,
             &mut self.end_ns,
         ] {
@@ -190,7 +192,7 @@ impl Sums {
         let is_one = alike == self.config
             && first(&other.config) == first(&self.config)
             && part.of == self.config.part.of
-            && other.meter.times == self.meter.times;
+            && other.meter.accounts.times == self.meter.accounts.times;
         if !is_one {
             let why = format!("process {} is of another load", part.index + 1);
             return Err(WebError::Parts(why));
@@ -229,10 +231,7 @@ pub fn merge(parts: &[(String, i64)]) -> Result<Report, WebError> {
         }
         let report = sums.clone().figures()?;
         let own = guard::of_generator(&report);
-        reasons.extend(own.iter().map(|reason| Reason {
-            kind: reason.kind,
-            text: format!("generator process {} of {of}: {}", index + 1, reason.text),
-        }));
+        reasons.extend(own.iter().map(|one| one.of_process(index, of)));
         processes.push(ProcessReport::of(&report, own));
         match &mut whole {
             None => whole = Some(sums),
@@ -273,14 +272,14 @@ fn is_thread(thread: &ThreadReport) -> bool {
         thread.cpu_ns,
         thread.user_ns,
         thread.system_ns,
+        thread.spin_ns,
     ];
     let counts = [
         thread.waited_ns.unwrap_or(0),
         thread.voluntary_switches,
         thread.involuntary_switches,
     ];
-    let share = measure::share(thread.cpu_ns, thread.window_ns);
-    total(times.iter().chain(&counts)).is_some() && (thread.cpu_share - share).abs() < 1e-9
+    total(times.iter().chain(&counts)).is_some() && (thread.cpu_share - thread.share()).abs() < 1e-9
 }
 
 impl Tally {
@@ -335,21 +334,30 @@ impl Meter {
         };
         let status = Fault::Status(0).index();
         let failed = self.faults.iter().filter_map(|of_kind| of_kind.get(status));
-        let counts = &self.counts;
+        let (accounts, counts) = (&self.accounts, &self.counts);
+        let sums = accounts.little(0.0);
+        let little = [
+            sums.area_ns,
+            sums.responses_ns,
+            sums.before_window_ns,
+            sums.after_window_ns,
+        ];
         let done = total(&self.done.kinds);
         cells().all(|cell| cell.adds_up())
             && total(cells().map(|cell| &cell.bytes)).is_some()
             && Kind::ALL.into_iter().all(of_kind)
             && total(self.faults.as_flattened()).is_some()
             && total(failed) == total(self.statuses.values())
-            && recorded(&self.late).is_some()
+            && recorded(&accounts.late).is_some()
             && done.is_some_and(|done| counts.verified_replies <= done)
-            && counts.oldest_left_ns <= MAX_INSTANT_NS
-            && counts.skipped <= counts.planned
+            && accounts.oldest_left_ns <= MAX_INSTANT_NS
+            && accounts.refused <= accounts.arrivals
+            && accounts.refused_free <= accounts.refused
+            && little.iter().all(|ns| ns.unsigned_abs() <= MAX_NS_SUM)
             && total(&[
                 self.faults_outside,
-                counts.planned,
-                counts.left,
+                accounts.arrivals,
+                accounts.left,
                 counts.unfinished,
                 counts.connects,
                 counts.idle_closed,

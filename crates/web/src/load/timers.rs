@@ -49,11 +49,11 @@ impl Worker<'_> {
                 Phase::Waiting if self.state.ending => self.fail_waiting(slot),
                 Phase::Waiting => self.connect(slot)?,
                 Phase::OnTheLine => {
-                    self.meter.late(at_ns, now_ns);
+                    self.meter.accounts.handed(now_ns, at_ns);
                     self.done(slot, at_ns, now_ns)?;
                 }
                 Phase::Busy => {
-                    self.meter.late(at_ns, now_ns);
+                    self.meter.accounts.handed(now_ns, at_ns);
                     self.receive(slot, now_ns)?;
                 }
                 _ => {}
@@ -67,6 +67,7 @@ impl Worker<'_> {
         if let Some(connection) = self.state.connections.get_mut(slot as usize) {
             connection.phase = Phase::Closed;
             self.meter.counts.unfinished += 1;
+            self.meter.accounts.remain(connection.planned_ns);
             if connection.drawn.kind == Kind::Post {
                 self.state.unacknowledged.push(connection.id.number);
             }

@@ -13,15 +13,15 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use measure::schedule::Schedule;
-use measure::{Clock, HistogramError, MonotonicClock, Random, RunDelay, ThreadUsage};
+use generator::{Schedule, ThreadMeter};
+use measure::{Clock, HistogramError, MonotonicClock, Random};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 
 use super::connection::{Connection, Line, Phase};
 use super::draw::Draws;
-use super::ending::{Done, Usage};
+use super::ending::Done;
 use super::fault::Fault;
 use super::meter::{Arrival, Meter};
 use crate::fileset::Content;
@@ -71,6 +71,8 @@ pub(crate) struct Worker<'w> {
     pub meter: Meter,
     pub board: &'w Board,
     pub writer: u32,
+    /// Which of several processes this is.
+    pub process: u32,
     pub state: State,
 }
 
@@ -88,6 +90,9 @@ pub(crate) struct State {
     pub(super) unacknowledged: Vec<u64>,
     pub(super) requests: u64,
     pub(super) ending: bool,
+    pub(super) thread: ThreadMeter,
+    /// When the thread was there to begin.
+    pub(super) began_ns: u64,
 }
 
 impl State {
@@ -106,33 +111,29 @@ impl State {
             unacknowledged: Vec::new(),
             requests: 0,
             ending: false,
+            thread: ThreadMeter::default(),
+            began_ns: 0,
         })
     }
 }
 
 impl Worker<'_> {
     pub fn run(mut self) -> Result<Done, WorkerError> {
-        let delay = RunDelay::of_this_thread();
-        let times = self.meter.times;
-        let mut usage = Usage::default();
+        self.state.thread = ThreadMeter::of_this_thread(MonotonicClock.now_ns());
+        let times = self.meter.accounts.times;
         let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
         let mut sweep_ns = times.start_ns;
         self.wait(&mut events, times.start_ns)?;
-        usage.began_ns = MonotonicClock.now_ns();
+        self.state.began_ns = MonotonicClock.now_ns();
         self.begin_load()?;
         let stopped = loop {
             let now_ns = MonotonicClock.now_ns();
-            let look = || Some((ThreadUsage::now(), delay.waited_ns(), now_ns));
-            if usage.from.is_none() && now_ns >= times.window_start_ns {
-                usage.from = look();
-            }
             self.take_arrivals()?;
-            if now_ns >= times.window_end_ns && usage.to.is_none() {
-                usage.to = look();
-                self.end_load(now_ns);
+            if self.state.thread.cross(&times, now_ns) {
+                self.end_load();
             }
             let stopped = self.board.stop.load(Ordering::Relaxed);
-            if stopped || now_ns >= times.drain_end_ns || self.is_drained() {
+            if stopped || now_ns >= times.end_ns || self.is_drained() {
                 break stopped;
             }
             self.fire(now_ns)?;
@@ -150,7 +151,7 @@ impl Worker<'_> {
                 self.event(*event, now_ns)?;
             }
         };
-        Ok(self.finish(&usage, stopped))
+        Ok(self.finish(stopped))
     }
 
     fn begin_load(&mut self) -> Result<(), WorkerError> {
@@ -160,11 +161,12 @@ impl Worker<'_> {
             return Ok(());
         }
         // Not all at once: a server's queue of new connections is short.
-        let times = self.meter.times;
+        let times = self.meter.accounts.times;
         let warm_up_ns = times.window_start_ns - times.start_ns;
         let gap_ns = RAMP_GAP_NS.min(warm_up_ns / 2 / u64::from(all.end.max(1)));
         for slot in all {
             let at_ns = times.start_ns + u64::from(slot) * gap_ns;
+            self.meter.accounts.enter(at_ns, at_ns);
             self.draw(slot, at_ns);
             if let Some(connection) = self.state.connections.get_mut(slot as usize) {
                 connection.phase = Phase::Waiting;
@@ -176,9 +178,9 @@ impl Worker<'_> {
 
     /// The next instant at which something is to be done.
     fn next_ns(&self) -> u64 {
-        let times = &self.meter.times;
+        let times = &self.meter.accounts.times;
         let mut next_ns = match self.state.ending {
-            true => times.drain_end_ns,
+            true => times.end_ns,
             false => times.window_end_ns,
         };
         if let Some((schedule, _)) = self.schedule.as_ref().filter(|_| !self.state.ending) {
@@ -220,7 +222,7 @@ impl Worker<'_> {
 
     /// Arrivals that are due get a connection, wait, or are skipped.
     fn take_arrivals(&mut self) -> Result<(), WorkerError> {
-        let end_ns = self.meter.times.window_end_ns;
+        let end_ns = self.meter.accounts.times.window_end_ns;
         // Those before the load's end are taken, however late.
         let until_ns = MonotonicClock.now_ns().min(end_ns - 1);
         loop {
@@ -230,15 +232,18 @@ impl Worker<'_> {
             let Some(planned_ns) = schedule.take_due(until_ns, random) else {
                 return Ok(());
             };
-            self.meter.late(planned_ns, MonotonicClock.now_ns());
-            let counts = u64::from(self.meter.times.in_window(planned_ns));
-            self.meter.counts.planned += counts;
-            if let Some(slot) = self.state.free.pop() {
-                self.begin(slot, planned_ns)?;
-            } else if self.state.queue.len() < self.backlog {
-                self.state.queue.push_back(planned_ns);
-            } else {
-                self.meter.counts.skipped += counts;
+            let accounts = &mut self.meter.accounts;
+            accounts.handed(MonotonicClock.now_ns(), planned_ns);
+            accounts.arrive(planned_ns);
+            let slot = self.state.free.pop();
+            if slot.is_none() && self.state.queue.len() >= self.backlog {
+                accounts.refuse(planned_ns, false);
+                continue;
+            }
+            accounts.enter(planned_ns, until_ns);
+            match slot {
+                Some(slot) => self.begin(slot, planned_ns)?,
+                None => self.state.queue.push_back(planned_ns),
             }
         }
     }
@@ -397,6 +402,7 @@ impl Worker<'_> {
             last_byte_ns,
             body_bytes: connection.body_bytes,
         };
+        self.meter.accounts.leave(arrival.planned_ns, last_byte_ns);
         self.meter.done(&connection.drawn, &arrival)?;
         self.board.done.fetch_add(1, Ordering::Relaxed);
         let closes = connection.close || connection.drawn.close;
@@ -418,6 +424,7 @@ impl Worker<'_> {
         };
         connection.close();
         connection.failures += 1;
+        self.meter.accounts.leave(connection.planned_ns, now_ns);
         self.meter.failed(connection.drawn.kind, fault, now_ns);
         self.board.failed.fetch_add(1, Ordering::Relaxed);
         if connection.drawn.kind == Kind::Post {
@@ -440,7 +447,10 @@ impl Worker<'_> {
         }
         match self.state.ending {
             true => Ok(()),
-            false => self.begin(slot, now_ns),
+            false => {
+                self.meter.accounts.enter(now_ns, now_ns);
+                self.begin(slot, now_ns)
+            }
         }
     }
 

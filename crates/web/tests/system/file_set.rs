@@ -90,7 +90,7 @@ fn another_seed_a_folder_that_is_not_there_and_a_stop_are_told() {
     assert_eq!(write(&none, &mut ()).unwrap_err().kind(), "config");
 
     struct Impatient;
-    impl Observer for Impatient {
+    impl Observer<Progress> for Impatient {
         fn tick(&mut self, _: &Progress) -> bool {
             false
         }

@@ -50,7 +50,7 @@ fn posts(address: SocketAddr) -> LoadConfig {
 
 struct UntilSomeFailed;
 
-impl Observer for UntilSomeFailed {
+impl Observer<Progress> for UntilSomeFailed {
     fn tick(&mut self, progress: &Progress) -> bool {
         !matches!(progress, Progress::Load { failed: 3.., .. })
     }
@@ -209,7 +209,9 @@ fn a_reply_that_drips_is_a_timeout_and_counts_behind_the_timed_part() {
         drain_s: 5.0,
         ..posts(scripted(drip))
     };
-    let requests = run(config, &mut ()).unwrap().requests;
+    let report = run(config, &mut ()).unwrap();
+    assert_eq!(report.little.residual_ns, 0);
+    let requests = report.requests;
     assert_eq!((requests.failed, requests.unfinished), (3, 0));
 }
 
@@ -222,6 +224,7 @@ fn an_open_load_on_a_port_that_is_closed_fails_each_request_once() {
         ..load(free, mode, "")
     };
     let report = run(config, &mut ()).unwrap();
+    assert_eq!(report.little.residual_ns, 0);
     let requests = report.requests;
     assert_eq!(requests.drawn, requests.planned - requests.skipped);
     assert_eq!((requests.done, requests.unfinished), (0, 0));
@@ -235,6 +238,12 @@ fn an_open_load_on_a_silent_server_counts_what_it_could_not_send() {
     let silent = scripted(|_| true);
     let mode = r#"{"mode": "open", "rate_per_s": 1000, "connections": 4, "backlog": 10}"#;
     let report = run(load(silent, mode, r#", "drain_s": 0.1"#), &mut ()).unwrap();
+    assert_eq!(report.little.residual_ns, 0);
+    assert!(
+        report.outstanding_mean > 10.0,
+        "{}",
+        report.outstanding_mean
+    );
     let requests = report.requests;
     assert_eq!((requests.done, requests.failed), (0, 0));
     assert_eq!((requests.left, requests.unfinished), (14, 14));

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use measure::{Clock, HistogramSummary, LatencyHistogram, MonotonicClock};
 use web::load::{LoadConfig, Report, Sums, check_post_log, merge, run_part};
-use web::{Observer, Progress, WebError};
+use web::{Cancelled, Observer, Progress};
 
 use crate::served::{load, serve, with_files};
 
@@ -20,12 +20,12 @@ struct Together<'t> {
     start_ns: &'t AtomicU64,
 }
 
-impl Observer for Together<'_> {
+impl Observer<Progress> for Together<'_> {
     fn tick(&mut self, _: &Progress) -> bool {
         true
     }
 
-    fn begin(&mut self) -> Result<Option<u64>, WebError> {
+    fn begin(&mut self) -> Result<Option<u64>, Cancelled> {
         if self.all.wait().is_leader() {
             let start_ns = MonotonicClock.now_ns() + 1_000_000_000;
             self.start_ns.store(start_ns, Ordering::SeqCst);

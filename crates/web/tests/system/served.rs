@@ -78,6 +78,11 @@ fn adds_up(report: &Report) {
     assert_eq!(report.requests.verified_bytes, report.all.bytes);
     assert_eq!(report.all.last_byte.count, done);
     assert!(report.requests.received_bytes > report.all.bytes / 2);
+    // Latencies as histograms have them, and as Little's law has them.
+    assert_eq!(report.little.residual_ns, 0);
+    let responses_ns = report.all.last_byte.mean_ns.unwrap_or(0.0) * done as f64;
+    let others_ns = report.little.responses_ns as f64 - responses_ns;
+    assert!(others_ns.abs() <= responses_ns * 1e-9 + 1.0, "{others_ns}");
     assert!(report.touched.files > 0 && report.touched.files <= 72);
 }
 
