@@ -29,7 +29,6 @@ ONLY_READING = [
     "--bounding-set=-all,+dac_read_search",
 ]  # fmt: skip
 COMMAND = [sys.executable, "-m", "nfslab", "syscalls"]
-TEXT = "101 1700000000.000100 fdatasync(3</db/bank-wal>) = 0 <0.000400>\n"
 
 
 def said(command: Sequence[object], **more: object) -> subprocess.CompletedProcess[str]:
@@ -87,20 +86,14 @@ def test_what_is_no_program_and_no_process(
         assert (answer.code, words in answer.err) == (2, True), answer
 
 
-@pytest.fixture
-def text(tmp_path: Path) -> Path:
-    path = tmp_path / "calls.txt"
-    path.write_text(TEXT, "utf-8")
-    return path
-
-
+@pytest.mark.skipif(bool(shim_missing()), reason=f"no shim: {shim_missing()}")
 @pytest.mark.long
 @pytest.mark.system
-def test_an_output_that_is_full(text: Path) -> None:
+def test_an_output_that_is_full() -> None:
     with open("/dev/full", "w", encoding="ascii") as full:
-        answer = said([*COMMAND, "--read", text, "--json"], stdout=full)
+        answer = said([*COMMAND, "--way", "shim", "--json", "--", "true"], stdout=full)
     assert answer.returncode == 1
-    assert answer.stderr.splitlines() == [
+    assert answer.stderr.splitlines()[1:] == [
         "nfslab: the output cannot be written",
         "  why: No space left on device",
         "  fix: make room where it goes, or send it elsewhere",
@@ -108,11 +101,11 @@ def test_an_output_that_is_full(text: Path) -> None:
 
 
 def test_a_page_never_takes_the_place_of_a_device(
-    capsys: pytest.CaptureFixture[str], text: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    pipe = text.parent / "pipe"
+    pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    answer = nfslab(capsys, "syscalls", "--read", text, "--html", pipe)
+    answer = nfslab(capsys, "syscalls", "--html", pipe, "--", "true")
     assert answer.code == 2
     assert str(pipe) in answer.err
     assert stat.S_ISFIFO(pipe.stat().st_mode)
