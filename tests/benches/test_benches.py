@@ -49,6 +49,7 @@ NEEDS: Final = {
     "mount_throughput": [needs.fuse],
     "names": [needs.fuse],
     "nfs_ends": [cargo],
+    "postgres_over_nfs": [needs.fuse, postgres],
     "profile_cost": [perf],
     "sfs_generator": [cargo],
     "syscall_cost": [postgres, needs.ebpf],

@@ -7,7 +7,7 @@
 //! overlapping WRITE is in flight. Pieces are numbered in the order of their writes, so that
 //! whoever waits for what was written before does not wait for what is written after.
 
-use wire::nfs3::writeverf3;
+use wire::nfs3::{stable_how, writeverf3};
 
 use super::gathering::{Gathering, Run};
 use super::pieces::{Overlay, Piece};
@@ -30,12 +30,66 @@ impl Holds for Uncommitted {
     }
 }
 
+/// Where the attributes are that WRITEs with DATA_SYNC have changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Attributes {
+    /// On stable storage.
+    #[default]
+    Stable,
+    /// Maybe in the server's memory alone.
+    Behind,
+    /// Likewise, and the COMMIT under way was sent after those WRITEs were answered.
+    Covered,
+}
+
+/// Syncs in a row, each of one write, after which the next write is expected to be synced, too.
+const SYNCS_OF_A_LOG: u32 = 4;
+
+/// How a program syncs what it writes.
+#[derive(Debug, Default)]
+pub(super) struct Habit {
+    writes: u32,
+    in_a_row: u32,
+    data_alone: bool,
+}
+
+impl Habit {
+    /// Notes a write; returns how its sync will ask for it, if one is expected at once.
+    pub fn wrote(&mut self) -> Option<stable_how> {
+        self.writes = self.writes.saturating_add(1);
+        if self.writes > 1 {
+            self.in_a_row = 0;
+        }
+        (self.in_a_row >= SYNCS_OF_A_LOG).then(|| stable(self.data_alone))
+    }
+
+    /// Notes a sync; returns how a single WRITE is to be sent for it.
+    pub fn synced(&mut self, data_alone: bool) -> stable_how {
+        if std::mem::take(&mut self.writes) == 1 {
+            self.in_a_row = self.in_a_row.saturating_add(1);
+        }
+        self.data_alone = data_alone;
+        stable(data_alone)
+    }
+}
+
+/// What a sync asks of a WRITE (RFC 1813 3.3.7).
+fn stable(data_alone: bool) -> stable_how {
+    if data_alone {
+        stable_how::DATA_SYNC
+    } else {
+        stable_how::FILE_SYNC
+    }
+}
+
 /// The four places, the error that sticks, and who waits.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
     gathered: Gathering,
     next_number: u64,
     pub waiters: Vec<Waiter>,
+    pub attributes: Attributes,
+    pub habit: Habit,
     /// A COMMIT is under way; there is one at a time.
     pub committing: bool,
     /// A COMMIT was asked for because much is kept.
@@ -295,7 +349,10 @@ impl Dirty {
         self.uncommitted
             .values_mut()
             .for_each(|kept| kept.covered = true);
-        !self.uncommitted.is_empty()
+        if self.attributes == Attributes::Behind {
+            self.attributes = Attributes::Covered;
+        }
+        !self.uncommitted.is_empty() || self.attributes != Attributes::Stable
     }
 
     /// The COMMIT succeeded under `verifier`: pieces taken under the same are safe, the others have

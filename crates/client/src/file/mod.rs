@@ -10,7 +10,9 @@
 //! the write verifier under which they were taken, that they are on stable storage. After a restart
 //! of the server the verifier differs: what it may have lost is sent again, then committed again.
 //! No byte is given up before that. If at a sync one WRITE is all there is to do, it is FILE_SYNC
-//! and saves the COMMIT (Linux: `FLUSH_COND_STABLE`).
+//! and saves the COMMIT (Linux: `FLUSH_COND_STABLE`). At an fdatasync it is DATA_SYNC, and the next
+//! fsync has the file's attributes committed. Of a log, each of whose writes is synced at once, it
+//! goes out with the write: the sync finds it on its way.
 //!
 //! Decisions:
 //! * Two WRITEs that overlap are never under way at a time: nothing else orders them. A newer one

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use measure::{Clock, MonotonicClock};
 use wire::nfs3::{COMMIT3args, COMMIT3res, Res, nfsstat3, stable_how};
 
-use super::dirty::Dirty;
+use super::dirty::{Attributes, Dirty};
 use super::{File, Inner, MAX_IN_FLIGHT_BYTES};
 use crate::error::CallError;
 use crate::nfs3::Commit;
@@ -24,9 +24,11 @@ pub const MAX_COMMIT_ROUNDS: usize = 64;
 pub(super) enum Goal {
     /// The server has answered the WRITEs.
     Answered,
-    /// All of it is on stable storage.
+    /// All of it is on stable storage, with what it needs to be read again.
+    Data,
+    /// As `Data`, and so are the file's attributes.
     Stable,
-    /// As `Stable`, but an error is left for others to find.
+    /// As `Data`, but an error is left for others to find.
     StableUnreported,
 }
 
@@ -54,6 +56,11 @@ impl File {
         Inner::when(&self.inner, Goal::Stable, Box::new(done));
     }
 
+    /// fdatasync(2): as [`File::sync_then`], but the file's times may be stored later.
+    pub fn sync_data_then(&self, done: impl FnOnce(Result<(), CallError>) + Send + 'static) {
+        Inner::when(&self.inner, Goal::Data, Box::new(done));
+    }
+
     /// Until all that was written before is on stable storage; an error is left for
     /// [`File::sync_then`] to report.
     pub fn settle_then(&self, done: impl FnOnce(Result<(), CallError>) + Send + 'static) {
@@ -66,10 +73,11 @@ impl File {
         Inner::when(&self.inner, Goal::Answered, Box::new(done));
     }
 
-    /// Whether all that was written is on stable storage, and no error is to be reported.
+    /// Whether all that was written is on stable storage with its attributes, and no error is to be
+    /// reported.
     pub fn is_settled(&self) -> bool {
         let dirty = self.inner.dirty.lock();
-        dirty.is_clean() && dirty.error().is_none()
+        dirty.is_clean() && dirty.error().is_none() && dirty.attributes == Attributes::Stable
     }
 
     /// Whether something that was written is not on stable storage.
@@ -98,6 +106,10 @@ impl Inner {
         dirty.end_gathering();
         let before = dirty.next_number();
         dirty.waiters.push(Waiter { goal, before, done });
+        let how = match goal {
+            Goal::Data | Goal::Stable => dirty.habit.synced(goal == Goal::Data),
+            _ => stable_how::FILE_SYNC,
+        };
         let only = if alone {
             dirty.next_to_send(MAX_IN_FLIGHT_BYTES)
         } else {
@@ -105,7 +117,7 @@ impl Inner {
         };
         drop(dirty);
         match only {
-            Some(piece) => Inner::send(inner, piece.offset, piece, stable_how::FILE_SYNC),
+            Some(piece) => Inner::send(inner, piece.offset, piece, how),
             None => Inner::advance(inner),
         }
     }
@@ -159,6 +171,9 @@ impl Inner {
             Ok(Res::Ok(committed)) => {
                 if dirty.committed(committed.verf) == 0 {
                     dirty.commit_rounds = 0;
+                    if dirty.attributes == Attributes::Covered {
+                        dirty.attributes = Attributes::Stable;
+                    }
                     return;
                 }
                 dirty.commit_rounds += 1;
@@ -227,7 +242,8 @@ impl Dirty {
                 return Vec::new();
             }
             let waiters = std::mem::take(&mut self.waiters);
-            if waiters.iter().any(|waiter| waiter.goal == Goal::Stable) {
+            let reports = |waiter: &Waiter| matches!(waiter.goal, Goal::Data | Goal::Stable);
+            if waiters.iter().any(reports) {
                 self.take_error();
             }
             let all = waiters.into_iter();
@@ -237,6 +253,7 @@ impl Dirty {
         let reached = |waiter: &Waiter| {
             !self.any_unanswered(waiter.before)
                 && (waiter.goal == Goal::Answered || !self.any_uncommitted(waiter.before))
+                && (waiter.goal != Goal::Stable || self.attributes == Attributes::Stable)
         };
         let (ended, waiting) = waiters.into_iter().partition(reached);
         self.waiters = waiting;

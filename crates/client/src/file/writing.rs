@@ -7,6 +7,7 @@ use wire::nfs3::{
     Res, WRITE3args, WRITE3res, WRITE3resok, nfsstat3, payload3, stable_how, wcc_data,
 };
 
+use super::dirty::Attributes;
 use super::pieces::Piece;
 use super::{File, Inner, MAX_IN_FLIGHT_BYTES, MAX_UNCOMMITTED_BYTES};
 use crate::error::CallError;
@@ -34,12 +35,19 @@ impl File {
             dirty.end_gathering();
         }
         let kept = dirty.in_flight_bytes() + dirty.kept_bytes() + dirty.gathered_bytes();
+        let expected = dirty.habit.wrote().filter(|_| dirty.only_gathered());
+        let synced = expected.and_then(|how| {
+            dirty.end_gathering();
+            Some((dirty.next_to_send(MAX_IN_FLIGHT_BYTES)?, how))
+        });
         let sends = dirty.next_number() != pieces_before;
         let most = most.min(MAX_UNCOMMITTED_BYTES);
         let commits = kept > most / 2 && !dirty.committing_soon;
         dirty.committing_soon |= commits;
         drop(dirty);
-        if sends {
+        if let Some((piece, how)) = synced {
+            Inner::send(inner, piece.offset, piece, how);
+        } else if sends {
             Inner::pump(inner);
         }
         if commits {
@@ -137,6 +145,9 @@ impl Inner {
                 });
                 if rest.is_none() {
                     dirty.end(key);
+                }
+                if answer.committed == stable_how::DATA_SYNC {
+                    dirty.attributes = Attributes::Behind;
                 }
                 if answer.committed == stable_how::UNSTABLE {
                     let front = Piece {

@@ -1,6 +1,7 @@
 //! Reads, writes, fsync: against a server that answers short, restarts and fails.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use crate::peer::memory::{FILE, MemoryServer};
@@ -299,6 +300,53 @@ fn neighbours_are_gathered_to_one_stable_write() {
     file.sync().unwrap();
     assert_eq!(server.with(|state| state.stable.clone()), pattern(9_000, 6));
     assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (4, 2));
+}
+
+/// Four writes, each synced at once: the fifth goes out as its sync would send it.
+#[test]
+fn a_log_is_on_its_way_before_it_is_synced() {
+    let Setting { server, file, .. } = open("");
+    let write = |byte| file.write_behind(0, &[byte; 8], u64::MAX).unwrap();
+    let stable = || {
+        let (told, end) = channel();
+        file.answered_then(move |result| told.send(result).unwrap());
+        end.recv().unwrap().unwrap();
+        server.with(|state| state.stable.clone())
+    };
+    for byte in 1..=4 {
+        write(byte);
+        file.sync_data().unwrap();
+    }
+    write(5);
+    assert_eq!(stable(), [5; 8]);
+    // Not synced before the next: no log.
+    write(6);
+    assert_eq!(stable(), [5; 8]);
+    file.sync_data().unwrap();
+    assert_eq!(stable(), [6; 8]);
+    let calls = |procedure| server.calls(procedure).len();
+    assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (6, 1));
+}
+
+#[test]
+fn fdatasync_leaves_the_attributes_to_the_next_fsync() {
+    let Setting { server, file, .. } = open("");
+    let calls = |procedure| server.calls(procedure).len();
+    for writes in 1..=2 {
+        file.write_behind(0, b"log", u64::MAX).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(server.with(|state| state.stable.clone()), b"log");
+        assert_eq!(calls(procedure::WRITE), writes);
+        assert_eq!(calls(procedure::COMMIT), 0);
+        assert!(!file.is_dirty() && !file.is_settled());
+    }
+    file.sync_data().unwrap();
+    assert_eq!(calls(procedure::COMMIT), 0, "its data are stable");
+    for _ in 0..2 {
+        file.sync().unwrap();
+        assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (2, 1));
+        assert!(file.is_settled());
+    }
 }
 
 #[derive(Clone, Debug)]

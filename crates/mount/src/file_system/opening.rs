@@ -353,11 +353,12 @@ impl Shared {
         });
     }
 
-    /// Until all that was written is on stable storage; the error is told to `then`.
+    /// Until all that was written is on stable storage; the error is told to `then`. With
+    /// `data_alone` the file's attributes may still follow.
     pub(super) fn settle_file(
         self: &Arc<Self>,
-        inode: &Arc<Inode>,
-        file: &Arc<File>,
+        (inode, file): (&Arc<Inode>, &Arc<File>),
+        data_alone: bool,
         then: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) {
         if file.is_settled() {
@@ -365,10 +366,15 @@ impl Shared {
             return then(Ok(()));
         }
         let (shared, about) = (Arc::clone(self), Arc::clone(inode));
-        file.sync_then(move |result| {
+        let then = move |result| {
             shared.settled(&about);
             then(result);
-        });
+        };
+        if data_alone {
+            file.sync_data_then(then);
+        } else {
+            file.sync_then(then);
+        }
     }
 
     /// As [`Shared::settle_file`], and the server has the file's time of change.
@@ -379,7 +385,7 @@ impl Shared {
         then: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) {
         let (shared, about) = (Arc::clone(self), Arc::clone(inode));
-        self.settle_file(inode, file, move |result| match result {
+        self.settle_file((inode, file), false, move |result| match result {
             Ok(()) => shared.tell_mtime(&about, Box::new(then)),
             Err(error) => then(Err(error)),
         });

@@ -46,7 +46,7 @@ impl Shared {
             open.inode.took(&open.caller, None);
         }
         match taken {
-            Ok(_) if waits => self.settle_file(&open.inode, &open.file, then),
+            Ok(_) if waits => self.settle_file((&open.inode, &open.file), false, then),
             Ok(false) => then(Ok(())),
             // Much is kept: the writer goes on when it is on stable storage.
             Ok(true) => open.file.settle_then(then),
@@ -70,7 +70,7 @@ impl Shared {
             Err(error) => reply.error(shared.errno(&error)),
         };
         if data_alone {
-            self.settle_file(&open.inode, &open.file, then);
+            self.settle_file((&open.inode, &open.file), true, then);
         } else {
             self.settle_with_mtime(&open.inode, &open.file, then);
         }

@@ -314,7 +314,9 @@ fn young_data_wait_for_their_sync_however_often_the_file_is_open() {
     // The mount may have looked in between by itself.
     assert!(mounted.calls(COMMIT) <= 1 + mounted.pushes());
     let before = mounted.calls(COMMIT);
+    // No log any more: the second write is not synced first.
     file.write_all_at(b"log record", 0).unwrap();
+    file.write_all_at(b"log record", 10).unwrap();
     mounted.mount.send_old_data();
     mounted.mount.send_old_data();
     file.sync_data().unwrap();
