@@ -17,7 +17,6 @@ __all__ = [
     "CatalogueLines",
     "Columns",
     "CoreError",
-    "Following",
     "Histogram",
     "KernelCalls",
     "KernelFiles",
@@ -1648,67 +1647,17 @@ def capture_order(files: list[str] | list[Path]) -> tuple[list[Path], int]:
     CoreError as those of `Trace`.
     """
 
-@type_check_only
-class JournalAsked(TypedDict):
-    """What happened is written to the `journal`, a new file, as far as it is needed: by the
-    `followed` lenses, for `rows` of the calls. `is_first`: nothing of the capture is in front."""
-
-    journal: str
-    followed: list[str]
-    rows: bool
-    is_first: bool
-
 def read_part(
     files: list[str] | list[Path],
     next: str | Path | None,
     lenses: list[str],
     progress: Callable[[TraceProgress], object],
-    journal: JournalAsked | None = None,
 ) -> bytes:
     """The table per operation of files of a capture, and these lenses, to be joined with others'.
 
-    Reads the beginning of the `next` file as well. `progress` ends it by what it raises. `Following`
-    reads the journal. CoreError as those of `Trace`.
+    Reads the beginning of the `next` file as well. `progress` ends it by what it raises. CoreError
+    as those of `Trace`.
     """
-
-@final
-class Following:
-    """Lenses that follow a capture as a whole, and the rows of the calls, by journals of its parts.
-
-    `file_classes` as of `Trace`.
-    CoreError("config"): a lens is not known, or a class's pattern is none.
-    """
-
-    def __new__(
-        cls,
-        lenses: list[str],
-        file_classes: list[tuple[str, str]],
-        rows: bool = False,
-    ) -> Following: ...
-    def follow(self, part: bytes, journal: str | Path) -> None:
-        """What one `read_part` gave, in the order of the files; the journal is removed.
-
-        CoreError, also of journals that were given before: "apart", "in_a_row" where the files have
-        to be read in a row; else as those of `Trace`.
-        """
-    def waiting(self) -> int:
-        """Journals that were not played to their end. CoreError as of `follow`."""
-    def batches(self) -> CallRows | None:
-        """The rows, once. With `rows` they have to be taken, or the threads wait."""
-    def begun(self) -> list[int]:
-        """Frames in front of each file that was given, in their order.
-
-        Of each file that a row is from, once the row is there.
-        """
-    def stop(self) -> None:
-        """End the threads; all that is asked for later is an error."""
-    def finish(
-        self, part: bytes, moved: int, inputs: list[str]
-    ) -> tuple[str, dict[str, tuple[str, bytes]]]:
-        """As `part_findings`, with the tables of these lenses; waits for the threads, once.
-
-        A signal does not end that: ask `waiting` first.
-        """
 
 def join_parts(one: bytes, next: bytes) -> bytes:
     """Two parts as one; `next` begins with the file behind the last one of the first.

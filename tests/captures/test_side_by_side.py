@@ -8,17 +8,14 @@ import struct
 from pathlib import Path
 
 import pytest
-from nfslab.captures import followed
 from nfslab.captures.analysis import Asked, read_captures
 from nfslab.captures.side_by_side import read_side_by_side
-from nfslab.evidence.capture.collector import LENSES
-from nfslab.storage.file_classes import read_file_classes
 
 from tests.captures.test_part import HEADER_BYTES, records
 from tests.cli.invocation import nfslab
 
 CAPTURE = Path(__file__).parent / "linux61_pgbench_v3.pcap.gz"
-ALL = Asked(LENSES, [("mine", "*/base/*"), *read_file_classes()])
+LENSES = ("operations", "clients")
 NO_IP = b"\x88\xb5"
 SIZE_BYTES = 36 << 20
 """With frames that are no IP between the packets: files have to be of some MiB."""
@@ -27,9 +24,8 @@ LENGTH_S = 4000
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+def files(tmp_path: Path) -> list[Path]:
     """Three files, given in another order, of which the last one ends within a packet."""
-    monkeypatch.setattr(followed, "LEAST_PROCESSORS", 1 << 20)
     whole = gzip.decompress(CAPTURE.read_bytes())
     packets = [bytearray(record) for _, record in records(whole)]
     frame = bytes(12) + NO_IP + bytes(SIZE_BYTES // len(packets))
@@ -48,23 +44,22 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
 
 @pytest.mark.system
-def test_two_workers_give_the_tables_and_rows_of_one(
-    files: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found, alone = read_side_by_side(files, ALL, 2), read_captures(files, ALL)
+def test_two_workers_give_the_tables_of_one(files: list[Path]) -> None:
+    found, alone = read_side_by_side(files, LENSES, 2), read_captures(files, Asked(LENSES))
     for analysis in (found, alone):
         assert analysis.content.pop("analysis_cpu_ns") > 0
     assert json.dumps(found.content) == json.dumps(alone.content)
     assert (found.blobs, found.names) == (alone.blobs, alone.names)
     assert found.calls > 0
-    written = []
-    for workers in (1, 2):
-        rows = tmp_path / f"{workers}.parquet"
-        said = nfslab(capsys, "trace", "--calls", rows, "--workers", workers, *files)
-        assert (said.code, "one process is faster" in said.err) == (0, workers == 2), said.err
-        assert "read by one process" not in said.err, "what was asked for is taken"
-        written.append(rows.read_bytes())
-    assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("more", [["--quick", "--calls"], ["--calls"], ["--quick", "--by", "file"]])
+def test_what_is_not_put_together_of_parts_one_process_makes(
+    more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = [*more, str(tmp_path / "calls.parquet")] if more[-1] == "--calls" else more
+    said = nfslab(capsys, "trace", "--workers", 2, *more, CAPTURE, CAPTURE)
+    assert (said.code, said.err.count("read by one process, here: only --quick")) == (0, 1)
 
 
 def test_one_file_is_not_read_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:

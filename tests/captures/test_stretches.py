@@ -19,8 +19,6 @@ class Reading:
         self.together = together
         self.parts = Stretches(files, self.join)
         self.again: list[Stretch] = []
-        self.read: set[Stretch] = set()
-        """And not given up."""
 
     def join(self, one: bytes, other: bytes) -> bytes:
         left, right = json.loads(one), json.loads(other)
@@ -33,22 +31,11 @@ class Reading:
         waiting = [stretch]
         while waiting:
             read = waiting.pop()
-            self.read.add(read)
             again = self.parts.take(read, json.dumps(list(read.files)).encode())
             if again is not None:
                 assert again.why == "they belong together"
                 self.again.append(again.stretch)
                 waiting.append(again.stretch)
-                self.read -= {one for one in self.read if one.first in again.stretch.files}
-            self.check_what_fits()
-
-    def check_what_fits(self) -> None:
-        """Whoever has neighbours and was not given up with one fits both; nobody else does."""
-        ends = {0, len(self.parts._all.files)}
-        firsts = {one.first for one in self.read} | ends
-        behinds = {one.behind for one in self.read} | ends
-        for one in self.read:
-            assert self.parts.fits(one) == (one.first in behinds and one.behind in firsts)
 
     def whole(self) -> list[int] | None:
         found = self.parts.whole()

@@ -49,7 +49,7 @@ mod _core {
     #[pymodule_export]
     use super::mount::{Mount, check_mount_options, unmount};
     #[pymodule_export]
-    use super::parts::{Following, capture_order, join_parts, part_findings, read_part};
+    use super::parts::{capture_order, join_parts, part_findings, read_part};
     #[pymodule_export]
     use super::rpc_records::RpcRecorder;
     #[pymodule_export]

@@ -73,7 +73,6 @@ impl Trace {
             },
             columns: asked.columns,
             window_ns: asked.window_ns,
-            ..Options::default()
         };
         let mut analysis = opened
             .and_then(|inputs| py.detach(|| Analysis::start(inputs, options)))

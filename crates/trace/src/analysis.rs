@@ -49,12 +49,6 @@ pub struct Options {
     /// Only calls first sent within this time, nanoseconds from the capture's first frame:
     /// a closer look. Matching and paths still see everything.
     pub window_ns: Option<(i64, i64)>,
-    /// Names of lenses elsewhere to which what happens is told by a [`crate::journal`].
-    pub followed: Vec<String>,
-    /// Rows of the calls are made elsewhere, too.
-    pub followed_rows: bool,
-    /// Whether that journal is written here: else only the same is kept of calls and connections.
-    pub journal: bool,
 }
 
 /// How far an analysis is.

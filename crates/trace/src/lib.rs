@@ -13,7 +13,6 @@
 //! * [`calls`] matches replies, retransmissions and duplicates to calls and learns paths.
 //! * [`lens`] holds the analyses; each sees events in the order of the capture, and settled calls
 //!   in the order of the calls.
-//! * [`journal`] writes down what passes to the lenses, and plays it to lenses elsewhere.
 //! * [`columns`] makes Arrow batches of the settled calls.
 //!
 //! Decisions: every table and queue has a bound in [`limits`], and reaching one is counted as an
@@ -29,7 +28,6 @@ pub mod columns;
 mod ends;
 pub mod error;
 pub mod event;
-pub mod journal;
 pub mod lens;
 pub mod limits;
 pub mod names;

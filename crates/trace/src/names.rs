@@ -14,9 +14,7 @@
 
 mod identity;
 mod lists;
-mod log;
 mod recent;
-pub mod replay;
 pub mod spelling;
 #[cfg(test)]
 mod tests;
@@ -32,7 +30,6 @@ use crate::call::{FileId, OperationsId};
 use crate::limits::{MAX_FILES, MAX_NAMES_BYTES, MAX_PATH_DEPTH};
 
 pub use identity::Identity;
-use log::{Log, op};
 use recent::Recent;
 pub use spelling::{call_name, failure_name, operation_name, operation_text, status_name};
 
@@ -78,13 +75,11 @@ pub struct Names {
     by_name: HashTable<u32>,
     roots: HashMap<Host, FileId>,
     operations: Vec<Vec<u32>>,
-    codes: Vec<Vec<u8>>,
     by_codes: HashMap<Vec<u8>, OperationsId>,
     recent: Recent,
     names_bytes: usize,
     beyond: Beyond,
     hashing: DefaultHashBuilder,
-    log: Option<Box<Log>>,
 }
 
 /// Directories of nearly all paths.
@@ -182,9 +177,6 @@ impl Names {
             return Some(FileId(number.get() - 1));
         }
         let id = self.file_id_hashed(server, handle)?;
-        if self.log.is_some() {
-            self.log_file(id);
-        }
         *self.recent.place(handle) = NonZeroU32::new(id.0 + 1);
         Some(id)
     }
@@ -213,7 +205,6 @@ impl Names {
             Entry::Occupied(found) => Some(FileId(*found.get())),
             Entry::Vacant(_) if self.files.len() >= MAX_FILES => {
                 self.beyond.files += 1;
-                self.log_full();
                 None
             }
             Entry::Vacant(place) => {
@@ -232,17 +223,12 @@ impl Names {
     /// [`Names::file_id`] for a handle in a directory listing: such handles may fill half of the
     /// table only, so that listing a large directory leaves room for files that are used.
     pub fn entry_id(&mut self, server: Host, handle: &[u8]) -> Option<FileId> {
-        let id = if self.files.len() < MAX_FILES / 2 {
-            self.file_id_hashed(server, handle)
-        } else {
-            let known = self.known(server, handle);
-            self.beyond.entries += u64::from(known.is_none());
-            known
-        };
-        if self.log.is_some() {
-            self.log_entry(server, handle, id);
+        if self.files.len() < MAX_FILES / 2 {
+            return self.file_id_hashed(server, handle);
         }
-        id
+        let known = self.known(server, handle);
+        self.beyond.entries += u64::from(known.is_none());
+        known
     }
 
     /// The number of a handle, if it has one.
@@ -260,7 +246,6 @@ impl Names {
     fn unhandled(&mut self, server: Host) -> Option<FileId> {
         if self.files.len() >= MAX_FILES {
             self.beyond.files += 1;
-            self.log_full();
             return None;
         }
         let id = FileId(self.files.len() as u32);
@@ -268,40 +253,30 @@ impl Names {
             server,
             ..File::default()
         });
-        self.log_unhandled(id);
         Some(id)
     }
 
     /// The root of a server's NFSv4 name space (PUTROOTFH).
     pub fn root(&mut self, server: Host) -> Option<FileId> {
-        let known = self.roots.get(&server).copied();
-        if let Some(id) = known.filter(|id| self.may_use(*id)) {
-            self.log_server_root(op::ROOT, server, id);
-            return Some(id);
+        if let Some(id) = self.roots.get(&server) {
+            return Some(*id);
         }
         let id = self.unhandled(server)?;
-        self.log_server_root(op::ROOT, server, id);
-        self.mark_root(id, None);
+        self.set_root(id, None);
         self.roots.insert(server, id);
         Some(id)
     }
 
     /// The root of a server's NFSv4 name space turned out to have this handle.
     pub fn is_server_root(&mut self, server: Host, id: FileId) {
-        self.log_server_root(op::SERVER_ROOT, server, id);
         if self.roots.get(&server) != Some(&id) && self.roots.len() < MAX_FILES {
-            self.mark_root(id, None);
+            self.set_root(id, None);
             self.roots.insert(server, id);
         }
     }
 
     /// A root: of an export with its path (MOUNT), or of a name space.
     pub fn set_root(&mut self, id: FileId, path: Option<&[u8]>) {
-        self.log_root(id, path);
-        self.mark_root(id, path);
-    }
-
-    fn mark_root(&mut self, id: FileId, path: Option<&[u8]>) {
         let kept = path.and_then(|path| self.kept(path));
         if kept.is_some() && self.file(id).is_some_and(|file| file.name != kept) {
             // The index finds a file by the name that it has.
@@ -319,9 +294,6 @@ impl Names {
     /// The file's type, from attributes.
     #[inline]
     pub fn set_type(&mut self, id: FileId, file_type: u32) {
-        if self.log.is_some() {
-            self.log_type(id, file_type);
-        }
         if let Some(file) = self.files.get_mut(id.0 as usize) {
             file.file_type = file_type;
         }
@@ -343,23 +315,18 @@ impl Names {
             b".." => return self.parent(parent),
             _ => {}
         }
-        let known = self.child(parent, name);
-        if let Some(id) = known.filter(|id| self.may_use(*id)) {
-            self.log_child(parent, name, id);
+        if let Some(id) = self.child(parent, name) {
             return Some(id);
         }
         let server = self.file(parent)?.server;
         let id = self.unhandled(server)?;
-        self.log_child(parent, name, id);
         self.name(parent, name, id);
         Some(id)
     }
 
     /// The directory of a file, if it is known: where a LOOKUPP leads to.
-    pub fn parent(&mut self, id: FileId) -> Option<FileId> {
-        let parent = self.file(id)?.parent;
-        self.log_parent(id, parent);
-        parent
+    pub fn parent(&self, id: FileId) -> Option<FileId> {
+        self.file(id)?.parent
     }
 
     fn has_name(&self, number: u32, parent: FileId, name: &[u8]) -> bool {
@@ -373,11 +340,7 @@ impl Names {
         if matches!(name, b"" | b".") {
             return;
         }
-        let has = self.has_name(child.0, parent, name);
-        if self.log.is_some() {
-            self.log_name(parent, name, child, has);
-        }
-        if !has {
+        if !self.has_name(child.0, parent, name) {
             self.name(parent, name, child);
         }
     }
@@ -420,23 +383,17 @@ impl Names {
 
     /// A file got another name and perhaps another directory.
     pub fn rename(&mut self, from: FileId, name: &[u8], to: FileId, new_name: &[u8]) {
-        self.log_rename(from, name, to, new_name);
         match self.child(from, name) {
             Some(_) if matches!(new_name, b"" | b".") => {}
             Some(child) if self.has_name(child.0, to, new_name) => {}
             Some(child) => self.name(to, new_name, child),
             // What had the new name lost it to a file that is not known.
-            None => self.unname(to, new_name),
+            None => self.remove(to, new_name),
         }
     }
 
     /// A name is gone, or the server says that it never was there.
     pub fn remove(&mut self, parent: FileId, name: &[u8]) {
-        self.log_remove(parent, name);
-        self.unname(parent, name);
-    }
-
-    fn unname(&mut self, parent: FileId, name: &[u8]) {
         if let Some(child) = self.child(parent, name) {
             self.unlist(child);
             self.mark_removed(child);
@@ -461,7 +418,6 @@ impl Names {
     fn kept(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         if self.names_bytes + name.len() > MAX_NAMES_BYTES {
             self.beyond.names += 1;
-            self.log_full();
             return None;
         }
         self.names_bytes += name.len();

@@ -17,7 +17,6 @@ const ROUNDS: usize = 4_000;
 targets! {
     capture_file = "../../../fuzz/fuzz_targets/capture_file.rs", ROUNDS;
     capture_part = "../../../fuzz/fuzz_targets/capture_part.rs", ROUNDS;
-    journal = "../../../fuzz/fuzz_targets/journal.rs", ROUNDS;
     packet = "../../../fuzz/fuzz_targets/packet.rs", ROUNDS;
     record_marking = "../../../fuzz/fuzz_targets/record_marking.rs", ROUNDS;
     rpc_message = "../../../fuzz/fuzz_targets/rpc_message.rs", ROUNDS;

@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nfslab._core import (
-        CoreError,
-        Following,
-        OperationRow,
-        Trace,
-        TraceContent,
-        TraceProgress,
-    )
+    from nfslab._core import CoreError, OperationRow, Trace, TraceContent, TraceProgress
 
     Source = str | Path | tuple[str, int]
     """A capture's path, or a stream: (name for messages, descriptor)."""
@@ -168,7 +161,7 @@ def read_captures(
 
 
 def with_calls(
-    running: Trace | Following,
+    running: Trace,
     names: Sequence[str],
     asked: Asked,
     read: Callable[[], CaptureAnalysis],

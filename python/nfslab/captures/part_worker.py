@@ -2,13 +2,9 @@
 
     parent (`captures.pool`)             this process
     read: `folder`, `files`,       ──>   the files in a row, and the beginning of the next
-          `next`, `lenses`;              between: progress: `state`
-          `journal`, `followed`,         done: `part` (the core's JSON, as text); or error
-          `rows`
+          `next`, `lenses`               between: progress: `state`
+                                         done: `part` (the core's JSON, as text); or error
     ... as often as it is told
-
-With `journal` (a path, or null) what happened is written there, for the lenses that are `followed`
-elsewhere, and for rows of the calls.
 
 Files are named as the user named them, from the `folder` where that was: what is wrong with one is
 told in the same words. Where that folder is not (on another host), by their whole paths.
@@ -29,7 +25,7 @@ from nfslab.machine.agent import Parent, ParentGone, error_content
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nfslab._core import CoreError, TraceProgress
+    from nfslab._core import TraceProgress
 
     Tell = Callable[[TraceProgress], None]
 
@@ -54,23 +50,8 @@ def read(told: dict[str, Any], progress: Tell) -> dict[str, Any]:
     files = files_of(told, [*told["files"], *following])
     count = len(told["files"])
     own, behind = files[:count], files[count:]
-    journal: Any = None
-    if told["journal"] is not None:
-        journal = {name: told[name] for name in ("journal", "followed", "rows", "is_first")}
-    part = read_part(own, behind[0] if behind else None, told["lenses"], progress, journal)
+    part = read_part(own, behind[0] if behind else None, told["lenses"], progress)
     return {"part": part.decode()}
-
-
-def said_of(error: CoreError, journal: str | None) -> dict[str, Any]:
-    """The content of its event."""
-    content = error_content(error)
-    if journal is None or journal not in error.what:
-        return content
-    return content | {
-        "kind": "spool",
-        "what": f"cannot write a journal to {os.path.dirname(journal)}",
-        "fix": "give a folder with more room, which all hosts have at this path, with --spool DIR",
-    }
 
 
 def work(parent: Parent) -> None:
@@ -87,7 +68,7 @@ def work(parent: Parent) -> None:
         try:
             done = read(told, progress)
         except CoreError as error:
-            parent.say("error", **said_of(error, told["journal"]))
+            parent.say("error", **error_content(error))
         else:
             parent.say("done", **done)
 

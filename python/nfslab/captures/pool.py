@@ -3,7 +3,7 @@
     tasks that wait ──> a process each ──> done: the work takes it, and may have more tasks
                    <── lost: its task is done again, by a new one; three times is an error
 
-What a task gives, and when one may be begun, is the work's (`side_by_side`). What a process says is
+What a task gives is the work's (`side_by_side`). What a process says is
 checked in its shape: it may be on another machine.
 """
 
@@ -48,10 +48,6 @@ class Work(ABC):
     def __init__(self, tasks: Iterable[Stretch]) -> None:
         self.waiting = list(tasks)
         """Those that nobody does yet, the next one first."""
-
-    @abstractmethod
-    def may_begin(self, task: Stretch) -> bool:
-        """Whether there is room for what it gives; else it waits for what others do."""
 
     @abstractmethod
     def order(self, task: Stretch) -> tuple[str, dict[str, Any]]:
@@ -148,8 +144,7 @@ class Pool:
 
     def _give(self, worker: _Worker) -> None:
         waiting = self._work.waiting
-        begins = waiting and self._work.may_begin(waiting[0])
-        worker.task = waiting.pop(0) if begins else None
+        worker.task = waiting.pop(0) if waiting else None
         worker.state = None
         if worker.task is not None:
             name, content = self._work.order(worker.task)

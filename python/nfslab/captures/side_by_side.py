@@ -2,8 +2,9 @@
 
     in order ──> one task a file ──> processes (`captures.pool`)
              ──> parts ──> neighbours joined as they come (`stretches`)
-                           and journals, to lenses that follow all files (`followed`)
              ──> the same object as of one pass
+
+Only tables of which parts add up (`PUT_TOGETHER`) are made so; one process makes all others.
 
 What a task reads, when parts may be joined, and why what comes out is what reading in a row
 gives, is the core's (`crates/trace/src/analysis/parts`): nothing in a part knows of processes.
@@ -20,8 +21,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.captures.analysis import CaptureAnalysis, in_words, with_calls
-from nfslab.captures.followed import PUT_TOGETHER, SPOOL, NothingFollows, followed
+from nfslab.captures.analysis import CaptureAnalysis, in_words
 from nfslab.captures.pool import NotAnAnswerError, Pool, Work
 from nfslab.captures.stretches import Again, DoNotFitError, Stretch, Stretches
 from nfslab.cluster.here import MemberHere
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nfslab._core import TraceProgress
-    from nfslab.captures.analysis import Asked
     from nfslab.cluster.base import Member
 
+PUT_TOGETHER: Final = frozenset({"operations", "clients"})
+"""Lenses of which what was found in parts can be put together."""
 _OF_NEIGHBOURS: Final = "apart"
 _APART: Final = (_OF_NEIGHBOURS, "in_a_row")
 """Kinds of the core's error where parts are not joined."""
@@ -46,21 +47,18 @@ class NotSideBySide(Exception):
 
 def read_side_by_side(
     files: Sequence[str | Path],
-    asked: Asked,
+    lenses: Sequence[str],
     workers: int,
     progress: Callable[[TraceProgress], None] | None = None,
     members: Sequence[Member] = (),
     note: Callable[[str], None] | None = None,
-    spool: Path = SPOOL,
 ) -> CaptureAnalysis:
-    """What is asked for of a capture, of no part of its time. `NotSideBySide`; else as
-    `read_captures`.
+    """The tables of these lenses (of `PUT_TOGETHER`). `NotSideBySide`; else as `read_captures`.
 
-    `workers` processes here, or on all of these members together, which see the files, and the
-    `spool` folder, at the same paths; files are opened here, too, for their order. `note` is told
-    what was read again.
+    `workers` processes here, or on all of these members together, which see the files at the same
+    paths; files are opened here, too, for their order. `note` is told what was read again.
     """
-    from nfslab._core import CoreError, capture_order
+    from nfslab._core import CoreError, capture_order, part_findings
 
     names = [str(file) for file in files]
     try:
@@ -69,29 +67,20 @@ def read_side_by_side(
         raise in_words(error) from error
     recover()
     workers = min(workers, len(ordered))
-    with (
-        Resources("trace by several processes") as resources,
-        followed(asked, workers, spool, resources) as following,
-    ):
-        work = _Files([str(file) for file in ordered], asked.lenses, following)
-
-        def read() -> CaptureAnalysis:
-            pool = Pool(work, members or [MemberHere("here", resources)], progress)
-            try:
-                pool.begin(workers)
-                pool.finish()
-                text, blobs = following.findings(work.whole(), moved, names)
-            except CoreError as error:
-                raise _in_a_row(error) from error
-            finally:
-                pool.end()
-            return CaptureAnalysis(names, json.loads(text), blobs)
-
-        rows = following.lenses if asked.calls is not None else None
-        found = read() if rows is None else with_calls(rows, work.files, asked, read)
+    work = _Files([str(file) for file in ordered], lenses)
+    with Resources("trace by several processes") as resources:
+        pool = Pool(work, members or [MemberHere("here", resources)], progress)
+        try:
+            pool.begin(workers)
+            pool.finish()
+            text, blobs = part_findings(work.whole(), moved, names)
+        except CoreError as error:
+            raise _in_a_row(error) from error
+        finally:
+            pool.end()
     if note is not None and work.again:
         note(_read_again(work.again, len(ordered)))
-    return found
+    return CaptureAnalysis(names, json.loads(text), blobs)
 
 
 def folder_here() -> str:
@@ -126,13 +115,10 @@ def _join(one: bytes, other: bytes) -> bytes:
 class _Files(Work):
     """A file each, and what has to be read again."""
 
-    def __init__(
-        self, files: Sequence[str], lenses: Sequence[str], following: NothingFollows
-    ) -> None:
+    def __init__(self, files: Sequence[str], lenses: Sequence[str]) -> None:
         super().__init__(Stretch(number, number + 1) for number in range(len(files)))
         self.files = files
-        self._following = following
-        self._lenses = [lens for lens in lenses if lens in PUT_TOGETHER and lens != "operations"]
+        self._lenses = [lens for lens in lenses if lens != "operations"]
         """The other one is always there."""
         self._sizes = [os.stat(file).st_size for file in files]
         self._parts = Stretches(len(files), _join)
@@ -149,18 +135,14 @@ class _Files(Work):
 
     def is_done(self) -> bool:
         """See `Work.is_done`."""
-        return self._parts.whole() is not None and self._following.is_done()
-
-    def may_begin(self, task: Stretch) -> bool:
-        """See `Work.may_begin`."""
-        return self._following.may_begin(task)
+        return self._parts.whole() is not None
 
     def order(self, task: Stretch) -> tuple[str, dict[str, Any]]:
         """See `Work.order`."""
         files = [self.files[number] for number in task.files]
         following = self.files[task.behind] if task.behind < len(self.files) else None
         of_files = {"files": files, "next": following, "folder": folder_here()}
-        return "read", of_files | {"lenses": self._lenses} | self._following.order(task)
+        return "read", of_files | {"lenses": self._lenses}
 
     def subject(self, task: Stretch) -> str:
         """See `Work.subject`."""
@@ -174,16 +156,12 @@ class _Files(Work):
         if state is not None:
             self._done_frames += state["frames"]
             self._done_calls += state["calls"]
-        content = part.encode(errors="replace")
-        self._following.take(task, content)
-        again = self._parts.take(task, content)
+        again = self._parts.take(task, part.encode(errors="replace"))
         if again is None:
-            self._following.go_on(self._parts.fits)
             return
-        begun = not self._following.give_up(again.stretch)
         all_of_them = len(again.stretch.files) == len(self.files)
         long = 2 * self._bytes(again.stretch) > sum(self._sizes)
-        if begun or all_of_them or (long and len(again.stretch.files) > 2):
+        if all_of_them or (long and len(again.stretch.files) > 2):
             raise NotSideBySide(again.why)
         self.again.append(again)
         self._total_bytes += self._bytes(again.stretch)

@@ -7,8 +7,7 @@
 Two that do not fit are given up, and both stretches are one to be read in a row: the least that can
 help. So a part is left as it is until it fits both its neighbours, and these theirs; then it is put
 together with one of about its own length, so that few are held, and giving up two costs little. A
-stretch that does not fit either grows by its neighbour, the same way. What `fits` on both sides is,
-as far as is known, not given up any more: who needs stretches in their order may go on with it.
+stretch that does not fit either grows by its neighbour, the same way.
 """
 
 from __future__ import annotations
@@ -68,15 +67,6 @@ class Stretches:
         """The part of all files, once it is there."""
         first = self._parts[0] if self._parts else None
         return first.content if first is not None and first.stretch == self._all else None
-
-    def fits(self, stretch: Stretch) -> bool:
-        """Whether this one, as it was read, fits what is in front of it and behind it."""
-        return all(map(self._is_fit, (stretch.first, stretch.behind)))
-
-    def _is_fit(self, number: int) -> bool:
-        """Also within what was put together."""
-        within = (part.stretch.files[1:] for part in self._parts)
-        return number in self._fit or any(number in files for files in within)
 
     def take(self, stretch: Stretch, content: bytes) -> Again | None:
         """A part has come; gives what has to be read again, if anything has."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nfslab._core import CallRows, Following, Trace
+    from nfslab._core import CallRows, Trace
 
 END_LIMIT_S = 30.0
 """How long the last rows may take to reach the disk once the analysis was told to stop."""
@@ -34,7 +34,7 @@ class CallsWriter:
     it at any instruction; `give_up` is right wherever that was.
     """
 
-    def __init__(self, running: Trace | Following, path: Path, sources: Sequence[str]) -> None:
+    def __init__(self, running: Trace, path: Path, sources: Sequence[str]) -> None:
         self._running, self._path, self._sources = running, path, list(sources)
         self._temporary = path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.getpid()}")
         self._thread: threading.Thread | None = None

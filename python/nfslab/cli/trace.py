@@ -54,7 +54,6 @@ Examples:
   nfslab trace nfs.pcap
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
-  nfslab trace --workers 4 --html nfs.html ring_*.pcap
   nfslab trace --quick --by client --workers 8 day/*.pcap.gz
   nfslab trace --quick --cluster tls://prime:8786 --workers 16 /shared/day/*.pcap
   timeout 60 tcpdump -i any -w - port 2049 | nfslab trace -
@@ -127,7 +126,7 @@ def _class(text: str) -> tuple[str, str]:
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1), default=1, metavar="N",
-    help="Read files side by side, by N processes (of each host).",
+    help="With --quick: read files side by side, by N processes (of each host).",
 )  # fmt: skip
 @click.option(
     "--cluster", metavar="ADDRESS",
@@ -136,10 +135,6 @@ def _class(text: str) -> tuple[str, str]:
 @click.option(
     "--certificates", type=click.Path(path_type=Path), metavar="DIR",
     help="Those of --cluster. [of nfslab cluster start]",
-)  # fmt: skip
-@click.option(
-    "--spool", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-    help="Folder for journals of some files, 100 bytes a call; --cluster: all see it. [/var/tmp]",
 )  # fmt: skip
 @click.option("--compare", is_flag=True, help="Compare each CAPTURE with the first.")
 @click.option(
@@ -293,26 +288,12 @@ def _by_several(
     side: list[Source], asked: Asked, options: dict[str, Any], label: str
 ) -> CaptureAnalysis | None:
     """None, and a note, where one process does it all."""
-    from nfslab.captures import followed
     from nfslab.captures.side_by_side import NotSideBySide, read_side_by_side
 
-    spool, here = options["spool"], options["cluster"] is None
     why = _by_one_because(side, asked)
-    if why is None and spool is None and not here and followed.needs_spool(asked):
-        raise UsageError(
-            "what hosts read has to come here, and no folder is named for it",
-            fix="--spool DIR, which all hosts have at the same path; or --quick",
-        )
     notes: list[str] = []
     found = None
     if why is None:
-        if (
-            here
-            and followed.needs_spool(asked)
-            and followed.processors() < followed.LEAST_PROCESSORS
-        ):
-            few = f"on fewer than {followed.LEAST_PROCESSORS} processors"
-            notes.append(f"{few} one process is faster for these tables: leave --workers out")
         files = [source for source in side if not isinstance(source, tuple)]
         try:
             with (
@@ -321,9 +302,7 @@ def _by_several(
             ):
                 workers = options["workers"] * max(len(members), 1)
                 show = partial(_show, progress, label)
-                found = read_side_by_side(
-                    files, asked, workers, show, members, notes.append, spool or followed.SPOOL
-                )
+                found = read_side_by_side(files, asked.lenses, workers, show, members, notes.append)
         except NotSideBySide as apart:
             why = str(apart)
     if why is not None:
@@ -335,6 +314,10 @@ def _by_several(
 
 def _by_one_because(side: Sequence[Source], asked: Asked) -> str | None:
     """Why several processes cannot read them; None if they can."""
+    from nfslab.captures.side_by_side import PUT_TOGETHER
+
+    if asked.calls is not None or not PUT_TOGETHER.issuperset(asked.lenses):
+        return "only --quick, with no --calls and no table by files, is made of files side by side"
     files = [source for source in side if not isinstance(source, tuple)]
     if len(files) < len(side):
         return "a stream is read by one process"

@@ -17,9 +17,8 @@ use crate::calls::Output;
 use crate::columns::Batches;
 use crate::error::TraceError;
 use crate::event::Event;
-use crate::journal::Writer;
 use crate::lens::operations::{Counted, Operations};
-use crate::lens::{Extent, Interest, LENSES, Lens, Section, make};
+use crate::lens::{Extent, Interest, LENSES, Lens, Section};
 use crate::names::Names;
 
 /// How long a full channel is left alone before it is tried again: short against the time that
@@ -42,12 +41,9 @@ pub(super) struct Dispatch {
     lenses: Lenses,
     threads: Option<LensThreads>,
     columns: Option<Columns>,
-    /// What lenses elsewhere want to see, and where it is written.
-    followed: Interest,
-    journal: Option<Writer>,
     /// Times of calls that count, nanoseconds since 1970; not known before the first frame.
     window_ns: Option<(i64, i64)>,
-    /// What is wanted here or elsewhere, but for columns.
+    /// What is wanted, but for columns.
     wanted: Interest,
     stop: Arc<AtomicBool>,
     /// Why columns cannot go on.
@@ -60,7 +56,7 @@ pub(super) struct Dispatch {
 impl Dispatch {
     /// Makes the lenses that are asked for; errors of their options are told here.
     pub(super) fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
-        for name in options.lenses.iter().chain(&options.followed) {
+        for name in &options.lenses {
             if !LENSES.iter().any(|(known, ..)| known == name) {
                 return Err(TraceError::UnknownLens(name.clone()));
             }
@@ -69,21 +65,8 @@ impl Dispatch {
             options.lenses.is_empty() || options.lenses.iter().any(|asked| asked == name)
         };
         let lenses = Lenses::make(wanted, &options.lens)?;
-        let mut followed = Interest::default();
-        for name in &options.followed {
-            if let Some(lens) = make(name, &options.lens)? {
-                followed = followed.with(lens.interest());
-            }
-        }
-        if options.followed_rows {
-            (followed.calls, followed.files) = (true, true);
-        }
-        // What is open is told of until it is settled.
-        followed.calls |= followed.messages;
         Ok(Dispatch {
-            wanted: followed.with(lenses.interest()),
-            followed,
-            journal: options.journal.then(Writer::default),
+            wanted: lenses.interest(),
             operations: Operations::default(),
             lenses,
             threads: None,
@@ -125,16 +108,6 @@ impl Dispatch {
     /// What the other lenses counted since this was asked last; `None` if one cannot tell.
     pub(super) fn take_counted_by_lens(&mut self) -> Option<BTreeMap<String, Value>> {
         self.lenses.take_counted()
-    }
-
-    /// The journal, if one is written here.
-    pub(super) fn journal(&mut self) -> Option<&mut Writer> {
-        self.journal.as_mut()
-    }
-
-    /// Nothing more is written into the journal.
-    pub(super) fn end_journal(&mut self) {
-        self.journal = None;
     }
 
     /// Whether any lens but that of the operations runs.
@@ -245,7 +218,7 @@ impl Output for Dispatch {
         self.wanted.files || self.columns.is_some()
     }
 
-    fn event(&mut self, event: &Event<'_>, names: &Names) {
+    fn event(&mut self, event: &Event<'_>, _names: &Names) {
         let time_ns = match event {
             Event::Sent { call, .. } | Event::Replied { call, .. } => call.call_first.time_ns,
             Event::Transport(event) => event.time_ns,
@@ -256,11 +229,6 @@ impl Output for Dispatch {
         self.lenses.event(event);
         if let Some(threads) = &mut self.threads {
             threads.event(event);
-        }
-        if let Some(journal) = &mut self.journal
-            && self.followed.wants(event)
-        {
-            journal.event(event, names);
         }
     }
 
@@ -283,9 +251,6 @@ impl Output for Dispatch {
         }
         if self.columns.is_some() {
             self.row(call, names);
-        }
-        if let Some(journal) = self.journal.as_mut().filter(|_| self.followed.calls) {
-            journal.call(call, names);
         }
     }
 }

@@ -11,9 +11,8 @@ use super::parts::{Stretch, Sums};
 use super::ports::Ports;
 use super::{Findings, Options, summary};
 use crate::block::Block;
-use crate::calls::{Calls, Output};
+use crate::calls::Calls;
 use crate::error::TraceError;
-use crate::journal::Writer;
 use crate::lens::Extent;
 use crate::prefetch::prefetch;
 use crate::source::Totals;
@@ -42,13 +41,9 @@ impl Pass {
     /// # Errors
     /// A lens is not known, or does not like its options.
     pub fn new(options: &Options, stop: Arc<AtomicBool>) -> Result<Self, TraceError> {
-        let mut calls = Calls::new(Dispatch::new(options, stop)?);
-        if options.journal {
-            calls.names_mut_and_output().0.keep_log();
-        }
         Ok(Pass {
             streams: Streams::default(),
-            calls,
+            calls: Calls::new(Dispatch::new(options, stop)?),
             window_ns: options.window_ns,
             packets: 0,
             bytes: 0,
@@ -129,7 +124,6 @@ impl Pass {
             self.ports.block(block);
         }
         block.verify()?;
-        self.journal_names();
         self.calls.output_mut().hand_over();
         match self.calls.output_mut().take_failure() {
             Some(failure) => Err(failure),
@@ -182,48 +176,10 @@ impl Pass {
         }
     }
 
-    /// What is written into the journal, if there is one.
-    pub(super) fn journal(&mut self) -> Option<&mut Writer> {
-        self.calls.output_mut().journal()
-    }
-
-    /// A checkpoint in the journal: whether what was written since the last one depends on what was
-    /// read before that, and whether there was too much to tell apart.
-    pub(super) fn journal_anew(&mut self) -> (bool, bool) {
-        let (names, dispatch) = self.calls.names_mut_and_output();
-        let Some(journal) = dispatch.journal() else {
-            return (false, false);
-        };
-        journal.begin_anew();
-        names.log_anew();
-        let looked_back = journal.take_reached_back() | names.take_reached_back();
-        (looked_back, journal.is_full())
-    }
-
-    /// What the journal has so far of names.
-    pub(super) fn journal_names(&mut self) {
-        let (names, dispatch) = self.calls.names_mut_and_output();
-        if let Some(journal) = dispatch.journal() {
-            journal.names_end(names);
-            names.clear_log();
-        }
-    }
-
-    /// Nothing more is written into the journal.
-    pub(super) fn end_journal(&mut self) {
-        self.calls.output_mut().end_journal();
-    }
-
-    /// Calls seen.
-    pub(super) fn calls(&self) -> u64 {
-        self.calls.calls()
-    }
-
     /// How this pass goes on as one that was begun `later`; `None` if it may not.
     /// `before`: frames that it saw before the other one's first.
     pub(super) fn pair(&self, later: &Self, now_ns: i64, before: u64) -> Option<Paired> {
-        let transport = self.calls.output().wants_transport();
-        let paired = self.streams.pair(&later.streams, now_ns, transport)?;
+        let paired = self.streams.pair(&later.streams, now_ns)?;
         let alike = self.calls.is_like(&later.calls, &paired.numbers, before);
         alike.then_some(paired)
     }

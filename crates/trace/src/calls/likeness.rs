@@ -75,11 +75,6 @@ impl<O: Output> Calls<O> {
         std::mem::take(&mut self.reached_back)
     }
 
-    /// The same; what is learned of names is written down, and taken from there.
-    pub fn names_mut_and_output(&mut self) -> (&mut Names, &mut O) {
-        (&mut self.names, &mut self.output)
-    }
-
     /// Names, and where what is found goes.
     pub fn names_and_output(&mut self) -> (&Names, &mut O) {
         (&self.names, &mut self.output)

@@ -38,25 +38,12 @@ impl Identity {
             *self = Identity::Contradicted;
         }
     }
-
-    /// What it is once these were seen.
-    pub(super) fn after(mut self, fsid: u64, file_id: u64) -> Self {
-        self.seen(fsid, file_id);
-        self
-    }
-
-    pub(super) fn is_known(self) -> bool {
-        matches!(self, Identity::Known { .. })
-    }
 }
 
 impl Names {
     /// Type and numbers of a file, from attributes that are certainly its own.
     #[inline]
     pub fn set_attributes(&mut self, id: FileId, attributes: &Attributes) {
-        if self.log.is_some() {
-            self.log_attributes(id, attributes);
-        }
         let Some(file) = self.files.get_mut(id.0 as usize) else {
             return;
         };
@@ -68,23 +55,9 @@ impl Names {
         }
     }
 
-    #[inline(never)]
-    fn log_attributes(&mut self, id: FileId, attributes: &Attributes) {
-        if let Some(kind) = attributes.file_type {
-            self.log_type(id, kind);
-        }
-        if let (Some(fsid), Some(file_id)) = (attributes.fsid, attributes.file_id) {
-            self.log_numbers(id, fsid, file_id);
-        }
-    }
-
     /// The same of attributes that the fast path read.
     #[inline]
     pub fn set_quick_attributes(&mut self, id: FileId, attributes: &QuickAttributes) {
-        if self.log.is_some() {
-            self.log_type(id, attributes.file_type);
-            self.log_numbers(id, attributes.fsid, attributes.file_id);
-        }
         if let Some(file) = self.files.get_mut(id.0 as usize) {
             file.file_type = attributes.file_type;
             file.identity.seen(attributes.fsid, attributes.file_id);

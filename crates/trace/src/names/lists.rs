@@ -45,7 +45,6 @@ impl Names {
         }
         if self.operations.len() >= MAX_OPERATION_LISTS {
             self.beyond.operation_lists += 1;
-            self.log_full();
             return None;
         }
         let id = OperationsId(self.operations.len() as u32);
@@ -54,13 +53,7 @@ impl Names {
             code => u32::from(code),
         };
         self.operations.push(codes.iter().map(opcode).collect());
-        self.codes.push(codes.to_vec());
         self.by_codes.insert(codes.to_vec(), id);
         Some(id)
-    }
-
-    /// [`OperationList::codes`] of the list with this number.
-    pub fn codes_of(&self, id: OperationsId) -> &[u8] {
-        self.codes.get(id.0 as usize).map_or(&[], Vec::as_slice)
     }
 }

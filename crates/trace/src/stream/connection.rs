@@ -334,9 +334,6 @@ impl Connection {
             } else {
                 return self.begin_anew(segment, side, shared, sink);
             }
-        } else if unopened && ours.started && sink.wants_transport() {
-            // It may have opened before reading began.
-            shared.reach_back(0);
         }
         let other = !ours.continues(segment.sequence) || first_of_two && theirs.saw_data();
         if other && !again {

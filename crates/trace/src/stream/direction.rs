@@ -81,8 +81,6 @@ pub(super) struct Direction {
     pub(super) first: Option<u32>,
     /// Furthest acknowledgement of the other side before any payload.
     pub(super) early_acknowledgement: Option<u32>,
-    /// The same while it had not closed, if transport events are wanted.
-    pub(super) early_open: Option<u32>,
     /// Bytes from before the first ones came later, or it began twice; or a transport event that
     /// depends on what was acknowledged before.
     pub(super) looked_back: bool,
@@ -173,22 +171,15 @@ impl Direction {
         sender: Sender,
         scene: &mut Scene<'_, S>,
     ) {
-        let open = !self.started && !self.closed;
         let all_before = self.acknowledged == self.next;
         let more = self.acknowledged_up_to(segment.acknowledgement);
         if !scene.sink.wants_transport() {
             return;
         }
-        if open {
-            self.early_open = self.early_acknowledgement;
-        }
         if let Some((position, before)) = more {
             let round_trip_ns = self
                 .flight
                 .acknowledge(position, segment.time_ns, scene.shared);
-            // Whether it is news that all was acknowledged in front of the first byte seen.
-            let unknown = !before && round_trip_ns.is_none() && position != self.origin;
-            self.looked_back |= unknown;
             // A FIN takes one number, and is no byte.
             let of_fin = self.closed && all_before && position == self.next + 1;
             if round_trip_ns.is_some() || before && !of_fin {
@@ -292,8 +283,6 @@ impl Direction {
         if scene.sink.wants_transport() {
             let (start, end, time_ns) = (piece.start, piece.end, piece.stamp.time_ns);
             self.flight.send(start, end, time_ns, scene.shared);
-            let unknown = self.acknowledged == 0 && start != self.origin;
-            self.looked_back |= unknown;
             let from = match self.acknowledged {
                 0 => piece.start,
                 position => position.min(end),

@@ -85,22 +85,6 @@ impl Flight {
         Some(time_ns - newest.time_ns)
     }
 
-    /// How many are awaited.
-    pub(super) fn segments(&self) -> usize {
-        self.awaited.len()
-    }
-
-    /// Whether the same segments are awaited as in `other`; positions count from these.
-    pub(super) fn is_like(&self, other: &Self, from: u64, other_from: u64) -> bool {
-        let place = |it: &Sent, from: u64| {
-            let [start, end] = [it.start, it.end].map(|at| at.wrapping_sub(from));
-            (start, end, it.time_ns, it.again)
-        };
-        let mut both = self.awaited.iter().zip(&other.awaited);
-        self.awaited.len() == other.awaited.len()
-            && both.all(|(ours, theirs)| place(ours, from) == place(theirs, other_from))
-    }
-
     /// Gives its room back.
     pub(super) fn clear(&mut self, shared: &mut Shared) {
         shared.release_flights(self.awaited.len());
@@ -133,11 +117,6 @@ impl Window {
         }
         let known = answers || other.syn.is_some();
         Some((scale.min(MAX_SCALE), known))
-    }
-
-    /// Whether it is shut.
-    pub(super) fn is_zero(&self) -> bool {
-        self.zero
     }
 
     /// Whether the window falls to zero with this segment, or opens again.

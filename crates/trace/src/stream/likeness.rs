@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::{Connection, Protocol};
 use super::direction::Direction;
+use super::framing::Role;
 use super::shared::Shared;
 use super::table::Side;
 use super::udp::Udp;
-use super::{Facts, Sink, Streams, anomaly::Anomaly};
+use super::{Sink, Streams, anomaly::Anomaly};
 use crate::block::{Endpoint, Segment, Transport};
 use crate::limits::DUPLICATE_NS;
 
@@ -29,8 +30,6 @@ pub struct Paired {
     pub numbers: HashMap<u32, u32>,
     /// What only those read from the beginning know of connections.
     pub rest: Vec<(Ends, Rest)>,
-    /// For transport events, if those are wanted: by the number in those read from the beginning.
-    pub facts: Vec<(u32, Facts)>,
 }
 
 /// What is known of a connection to who read what came before a checkpoint, and to nobody else.
@@ -41,9 +40,6 @@ pub struct Rest {
     pub syns: BTreeSet<u32>,
     /// It was not seen behind the checkpoint yet.
     pub idle: Option<Idle>,
-    /// For transport events, if those are wanted.
-    #[serde(default)]
-    pub facts: Facts,
 }
 
 /// A connection that may come back.
@@ -89,12 +85,6 @@ pub struct Began {
     first: [Option<u32>; 2],
     /// Furthest acknowledgement of a side's bytes in front of them.
     early: [Option<u32>; 2],
-    /// The same while the side had not closed, if transport events are wanted.
-    #[serde(default)]
-    early_open: [Option<u32>; 2],
-    /// Whether the lower end is the client.
-    #[serde(default)]
-    client_is_low: Option<bool>,
     /// It did not begin with whole records, seen for sure, or only one side sent any.
     odd: bool,
 }
@@ -117,18 +107,11 @@ impl Began {
             return reused.then_some(1);
         }
         let next = next.filter(|_| !self.odd)?;
-        let known = (rest.facts.client_is_low, self.client_is_low);
-        if let (Some(low), Some(now_low)) = known
-            && low != now_low
-        {
-            return None;
-        }
         let goes_on = |side: usize| match self.first[side] {
             Some(first) => {
                 first == next[side] && self.early[side].is_none_or(|at| seen(side, at, 0))
             }
-            // Of a FIN's acknowledgement nothing is told.
-            None => closed(side) && self.early_open[side].is_none_or(|at| seen(side, at, 0)),
+            None => closed(side),
         };
         (goes_on(0) && goes_on(1)).then_some(0)
     }
@@ -144,7 +127,6 @@ impl Began {
         if one > other {
             self.first.reverse();
             self.early.reverse();
-            self.early_open.reverse();
         }
         self
     }
@@ -186,10 +168,14 @@ impl Connection {
                     && two.is_like(their_two, since_ns))
     }
 
-    fn is_quiet(&self, transport: bool) -> bool {
-        self.waiting.is_none()
-            && self.sides.iter().all(|side| side.is_quiet())
-            && (!transport || self.is_at_rest())
+    fn is_quiet(&self) -> bool {
+        self.waiting.is_none() && self.sides.iter().all(|side| side.is_quiet())
+    }
+
+    /// Whether both sides seem to be the client, or the server.
+    fn has_two_of_a_role(&self) -> bool {
+        let [one, other] = &self.sides;
+        one.role() == other.role() && one.role() != Role::Unknown
     }
 
     fn bytes(&self) -> u64 {
@@ -209,8 +195,6 @@ impl Connection {
             reopened: None,
             first: [one.first, other.first],
             early: [one.early_acknowledgement, other.early_acknowledgement],
-            early_open: [one.early_open, other.early_open],
-            client_is_low: self.sender(self.low).client,
             odd: odd(one) || odd(other) || one.started != other.started || self.has_two_of_a_role(),
         }
     }
@@ -224,8 +208,8 @@ impl Connection {
         shared: &mut Shared,
         sink: &mut S,
     ) {
-        if self.protocol != Protocol::Unknown || sink.wants_transport() {
-            // What was passed over, or told of it under this number, was of the other one.
+        if self.protocol != Protocol::Unknown {
+            // What was passed over was of the other one.
             shared.reach_back(0);
         }
         let began = self.began().reopened(segment.sequence);
@@ -239,30 +223,23 @@ impl Connection {
     }
 
     /// What is known of it beside what `later` knows.
-    fn rest(&self, later: Option<&Self>, transport: bool) -> Rest {
+    fn rest(&self, later: Option<&Self>) -> Rest {
         let syns = self.sides.iter().filter_map(|side| side.syn).collect();
-        let facts = match transport {
-            true => self.facts(later),
-            false => Facts::default(),
-        };
         if later.is_some() {
-            let idle = None;
-            return Rest { syns, idle, facts };
+            return Rest { syns, idle: None };
         }
-        let told = !transport
-            || self.sides.iter().all(Direction::is_acknowledged) && !self.has_two_of_a_role();
         let mut next = [0, 1].map(|side: usize| self.sides[side].next_record());
         if self.low == 1 {
             next.reverse();
         }
         let next = match (self.protocol, next) {
-            (Protocol::Rpc, [Some(low), Some(high)]) if told => Some([low, high]),
+            (Protocol::Rpc, [Some(low), Some(high)]) => Some([low, high]),
             _ => None,
         };
         let data = self.sides.iter().all(Direction::saw_data);
         let number = self.number;
         let idle = Some(Idle::Tcp { number, data, next });
-        Rest { syns, idle, facts }
+        Rest { syns, idle }
     }
 }
 
@@ -288,30 +265,23 @@ impl Udp {
 
 impl Streams {
     /// How these go on as `later` ones do; `None` if they may not. What comes must not be earlier
-    /// than a second before `now_ns`. `transport`: their transport events are wanted, too, once
-    /// [completed](Facts::complete).
-    pub fn pair(&self, later: &Self, now_ns: i64, transport: bool) -> Option<Paired> {
+    /// than a second before `now_ns`.
+    pub fn pair(&self, later: &Self, now_ns: i64) -> Option<Paired> {
         let since_ns = now_ns.saturating_sub(2 * DUPLICATE_NS);
         let mut paired = Paired::default();
         for (ends, connection) in later.connections.iter() {
             let (known, side) = self.connections.peek(ends)?;
-            let turned = side == 1;
-            let alike = known.is_like(connection, turned, since_ns)
-                && (!transport || known.flows_like(connection, turned));
-            if !alike {
+            if !known.is_like(connection, side == 1, since_ns) {
                 return None;
             }
             paired.numbers.insert(connection.number, known.number);
         }
         for (ends, connection) in self.connections.iter() {
             let known = later.connections.peek(ends).map(|(known, _)| known);
-            if known.is_none() && !connection.is_quiet(transport) {
+            if known.is_none() && !connection.is_quiet() {
                 return None;
             }
-            let rest = connection.rest(known, transport);
-            if rest.facts != Facts::default() {
-                paired.facts.push((connection.number, rest.facts));
-            }
+            let rest = connection.rest(known);
             if rest != Rest::default() {
                 paired.rest.push((in_order(ends, Transport::Tcp), rest));
             }

@@ -29,7 +29,6 @@
 mod anomaly;
 mod connection;
 mod direction;
-mod facts;
 mod fast_path;
 mod flight;
 mod framing;
@@ -49,7 +48,6 @@ mod udp;
 mod tests;
 
 pub use anomaly::{Anomaly, Counters};
-pub use facts::Facts;
 pub use likeness::{Began, Ends, Idle, Paired, Rest};
 
 use self::connection::Connection;

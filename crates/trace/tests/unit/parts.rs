@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use trace::analysis::parts::{Apart, FollowError, Following, Part, Task, read};
+use trace::analysis::parts::{Apart, Part, Task, read};
 use trace::analysis::{Findings, Options, Pass};
 use trace::block::Block;
-use trace::lens::{LENSES, LensOptions, Section};
+use trace::lens::Section;
 use trace::source::{Bounds, Input, Reader, in_order};
 
 use crate::quick_way::{HEADER_BYTES, packets, shared, spoilt};
@@ -183,42 +183,10 @@ fn split(
     files.collect()
 }
 
-/// What is asked for beside the table by operation.
-#[derive(Clone, Debug, Default)]
-struct Wanted {
-    /// Lenses that can be put together of parts.
-    lenses: Vec<String>,
-    /// Those that follow the whole capture, by journals.
-    followed: Vec<String>,
-}
-
-impl Wanted {
-    fn by(seed: u64) -> Self {
-        let mut wanted = Wanted::default();
-        if (seed / 2).is_multiple_of(2) {
-            wanted.lenses.push("clients".to_owned());
-        }
-        if seed % 8 >= 4 {
-            let mut all: Vec<&str> = LENSES[2..].iter().map(|(name, ..)| *name).collect();
-            let mut random = fastrand::Rng::with_seed(seed);
-            random.shuffle(&mut all);
-            // All of them, or some.
-            let some = if seed % 8 < 6 {
-                all.len()
-            } else {
-                random.usize(1..all.len() + 1)
-            };
-            wanted.followed = all[..some].iter().map(|name| (*name).to_owned()).collect();
-        }
-        wanted
-    }
-}
-
-fn in_a_row(files: &[PathBuf], wanted: &Wanted) -> Findings {
+fn in_a_row(files: &[PathBuf], lenses: &[String]) -> Findings {
     let operations = "operations".to_owned();
-    let lenses = std::iter::once(operations).chain(wanted.lenses.clone());
     let options = Options {
-        lenses: lenses.chain(wanted.followed.clone()).collect(),
+        lenses: std::iter::once(operations).chain(lenses.to_vec()).collect(),
         ..Options::default()
     };
     let inputs = files.iter().cloned().map(Input::File).collect();
@@ -231,60 +199,36 @@ fn in_a_row(files: &[PathBuf], wanted: &Wanted) -> Findings {
     pass.finish(&reader.totals(), &[]).unwrap()
 }
 
-/// Frames in front of each file.
-fn frames_in_front(files: &[PathBuf]) -> Vec<u64> {
-    let mut before = 0;
-    let in_front = files.iter().map(|file| {
-        let mut reader = Reader::open(vec![Input::File(file.clone())]).unwrap();
-        let mut block = Block::default();
-        while reader.read(&mut block).unwrap() {}
-        let behind = before + reader.totals().frames;
-        std::mem::replace(&mut before, behind)
-    });
-    in_front.collect()
-}
-
-/// A part of some of the files, and its journal.
-#[derive(Clone)]
+/// A part of some of the files.
 struct Some {
     files: Range<usize>,
     part: Part,
-    journal: PathBuf,
 }
 
 /// The part of some of the files.
-fn part_of(files: &[PathBuf], some: Range<usize>, wanted: &Wanted) -> Result<Some, Apart> {
-    let journal = files[0].with_file_name(format!("{}-{}.journal", some.start, some.end));
+fn part_of(files: &[PathBuf], some: Range<usize>, lenses: &[String]) -> Result<Some, Apart> {
     let task = Task {
         bounds: bounds(),
         first_blocks: 1,
-        lenses: wanted.lenses.clone(),
-        followed: wanted.followed.clone(),
-        journal: (!wanted.followed.is_empty()).then(|| journal.clone()),
-        is_first: some.start == 0,
+        lenses: lenses.to_vec(),
         ..Task::new(files[some.clone()].to_vec(), files.get(some.end).cloned())
     };
     let part = read(&task, |_| true).unwrap();
     let travelled = Part::decode(&part.encode()?)?;
     assert_eq!(travelled, part);
-    Ok(Some {
-        files: some,
-        part,
-        journal,
-    })
+    Ok(Some { files: some, part })
 }
 
 /// What was found, and how many stretches were read again.
 fn side_by_side(
     files: &[PathBuf],
-    wanted: &Wanted,
+    lenses: &[String],
     random: &mut fastrand::Rng,
 ) -> Result<(Findings, usize), Apart> {
     let (files, moved) = in_order(files.to_vec()).unwrap();
     let each = 0..files.len();
-    let read = each.map(|at| part_of(&files, at..at + 1, wanted));
-    let mut read = read.collect::<Result<Vec<_>, _>>()?;
-    let mut parts = read.clone();
+    let parts = each.map(|at| part_of(&files, at..at + 1, lenses));
+    let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
     let mut again = 0;
     // Any two neighbours first.
     while parts.len() > 1 {
@@ -297,48 +241,16 @@ fn side_by_side(
             Err(why) if both.len() == files.len() || !why.of_neighbours() => return Err(why),
             Err(_) => {
                 again += 1;
-                *front = part_of(&files, both.clone(), wanted)?;
-                read.retain(|it| it.files.end <= both.start || it.files.start >= both.end);
-                read.push(front.clone());
+                *front = part_of(&files, both, lenses)?;
             }
         }
     }
     let whole = parts.remove(0).part;
-    if wanted.followed.is_empty() {
-        return Ok((whole.findings(moved, &[])?, again));
-    }
-    let options = LensOptions::default();
-    let threads = Some(random.usize(0..4));
-    let mut following = Following::begin(&wanted.followed, &options, threads, None).unwrap();
-    read.sort_by_key(|it| it.files.start);
-    let begun = following.begun();
-    let followed = read.into_iter().map(|it| {
-        following.follow(&it.part, it.journal.clone())?;
-        // Where the next file begins is known: some of its calls are in this journal.
-        assert_eq!(begun.so_far().len(), (it.files.end + 1).min(files.len()));
-        Ok(())
-    });
-    let followed = followed.collect::<Result<(), _>>();
-    if followed.is_ok() {
-        assert_eq!(begun.so_far(), frames_in_front(&files));
-    }
-    let found = followed.and_then(|()| following.findings(whole, moved, &[]));
-    found
-        .map(|found| (found, again))
-        .map_err(|error| match error {
-            FollowError::Apart(why) => why,
-            FollowError::Trace(error) => panic!("{error}"),
-        })
+    Ok((whole.findings(moved, &[])?, again))
 }
 
-/// What was compared.
-struct Compared {
-    /// Stretches that were read again, if the parts could be joined; what they give is right then.
-    again: Option<usize>,
-    followed: bool,
-}
-
-fn agree(capture: &[u8], seed: u64, what: &str) -> Compared {
+/// Stretches that were read again, if the parts could be joined; what they give is right then.
+fn agree(capture: &[u8], seed: u64, what: &str) -> Option<usize> {
     let mut random = fastrand::Rng::with_seed(seed);
     let folder = tempfile::tempdir().unwrap();
     let packets = long(capture, 1_700_000_000_000_000);
@@ -348,10 +260,14 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Compared {
         &mut random,
         folder.path(),
     );
-    let wanted = Wanted::by(seed);
-    let what = format!("{what}, {wanted:?}");
-    let right = in_a_row(&files, &wanted);
-    let again = match side_by_side(&files, &wanted, &mut random) {
+    // By operation alone, or by client, too.
+    let lenses: Vec<String> = (seed / 2 % 2 == 0)
+        .then(|| "clients".to_owned())
+        .into_iter()
+        .collect();
+    let what = format!("{what}, {lenses:?}");
+    let right = in_a_row(&files, &lenses);
+    match side_by_side(&files, &lenses, &mut random) {
         Ok((found, again)) => {
             assert_eq!(
                 found.summary.to_string(),
@@ -374,25 +290,20 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Compared {
             println!("{what}, {} files: {apart:?}", files.len());
             None
         }
-    };
-    let followed = !wanted.followed.is_empty();
-    Compared { again, followed }
+    }
 }
 
-/// Enough could be joined, of those with journals and of those without.
-fn enough(found: &[Compared]) {
-    for followed in [false, true] {
-        let some = || found.iter().filter(|it| it.followed == followed);
-        let (all, joined) = (some().count(), some().filter_map(|it| it.again).count());
-        println!("{joined} of {all}, followed: {followed}");
-        assert!(joined * 3 > all, "{joined} of {all}, followed: {followed}");
-    }
+/// Enough could be joined.
+fn enough(found: &[Option<usize>]) {
+    let (all, joined) = (found.len(), found.iter().flatten().count());
+    println!("{joined} of {all}");
+    assert!(joined * 3 > all, "{joined} of {all}");
 }
 
 #[test]
 fn parts_of_whole_and_spoilt_captures_are_what_reading_in_a_row_is() {
     let mut found = Vec::new();
-    // Of each capture half of what is asked for in turn, whole and spoilt.
+    // Of each capture, whole and spoilt.
     for (at, (name, capture)) in captures().into_iter().enumerate() {
         for seed in (0..8).filter(|seed| (seed / 2) as usize % 2 == at % 2) {
             let capture = match seed % 2 {
@@ -430,10 +341,5 @@ fn connections_that_come_back_are_what_reading_in_a_row_makes_of_them() {
     }
     enough(&found);
     // Some were joined after reading again.
-    assert!(
-        found
-            .iter()
-            .filter_map(|it| it.again)
-            .any(|again| again > 0)
-    );
+    assert!(found.iter().flatten().any(|again| *again > 0));
 }

@@ -24,21 +24,16 @@
 //!
 //! In parts are the table by operation, and lenses of which what was counted of some calls adds up
 //! with the rest ([`Lens::take_counted`](crate::lens::Lens::take_counted)). All others follow files
-//! and connections through the whole capture: for those each reader writes a [`crate::journal`]
-//! beside its part, and [`Following`] plays them in the order of the files. Where transport events
-//! are followed, both ways of reading have to agree on more (bytes in flight, windows), and what
-//! only earlier readers know of a connection travels as [`Facts`](crate::stream::Facts).
+//! and connections through the whole capture: one process makes those.
 //!
 //! Limits: while the next file's beginning is read, two passes are held at once, each within
 //! [`crate::limits`].
 
-mod following;
 mod numbering;
 mod part;
 mod reading;
 mod stretch;
 
-pub use following::{Begun, FollowError, Following};
 pub use part::{Apart, MAX_PART_BYTES, Part};
 pub use reading::{Task, read};
 pub(super) use stretch::{Stretch, Sums};

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::super::{Findings, summary};
-use super::following::Followed;
 use super::numbering::Numbering;
 use super::stretch::{Known, Stretch};
 use crate::block::Block;
@@ -15,10 +14,10 @@ use crate::limits::{DUPLICATE_NS, MAX_CONNECTIONS, MAX_OPERATION_LISTS};
 use crate::names::Names;
 use crate::packet::{Anomaly, Lost};
 use crate::source::{Totals, overlaps};
-use crate::stream::{Began, Facts, Rest};
+use crate::stream::{Began, Rest};
 
 /// The form of a part's JSON.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// Longest JSON of a part that is read: what 16 checkpoints with full tables take, and more.
 pub const MAX_PART_BYTES: usize = 256 << 20;
 
@@ -78,12 +77,6 @@ pub(super) enum End {
         numbers: Vec<(u32, u32)>,
         /// Connections numbered so far: here, there.
         numbered: [u32; 2],
-        /// Frames in front of the next file's first, from where reading began.
-        before: u64,
-        /// By how much calls have higher numbers here.
-        calls: u64,
-        /// What is known of connections, by their numbers here.
-        facts: Vec<(u32, Facts)>,
     },
     /// Neither.
     #[default]
@@ -99,9 +92,6 @@ impl End {
             now_ns,
             numbers,
             numbered: [here, there],
-            before,
-            calls,
-            facts,
         } = self
         else {
             return self;
@@ -112,7 +102,6 @@ impl End {
                 *number = numbering.of(*number);
             }
             let rest = known.entry(connection).or_default();
-            rest.facts.add(&more.facts);
             rest.syns.extend(more.syns);
             rest.idle = more.idle;
         }
@@ -125,28 +114,8 @@ impl End {
                 .map(|(there, here)| (there, numbering.of(here)))
                 .collect(),
             numbered: [numbering.of(here), there],
-            before,
-            calls,
-            facts: (facts.into_iter())
-                .map(|(number, facts)| (numbering.of(number), facts))
-                .collect(),
         }
     }
-}
-
-/// Where two parts meet.
-#[derive(Debug)]
-pub(super) struct Joint {
-    /// What the second one's connections are in both together.
-    pub(super) numbering: Numbering,
-    /// Where its journal begins to count, bytes.
-    pub(super) journal_from: u64,
-    /// Frames in front of its first, from where the first one's last reader began.
-    pub(super) before: u64,
-    /// By how much calls have higher numbers there.
-    pub(super) calls: u64,
-    /// What is known in front of connections, by their numbers in both together.
-    pub(super) facts: Vec<(u32, Facts)>,
 }
 
 /// What was found in one file, or in several in a row.
@@ -157,8 +126,6 @@ pub struct Part {
     pub(super) stretches: Vec<Stretch>,
     /// Earliest time where each file begins, and latest time in it.
     files: Vec<Option<(i64, i64)>>,
-    /// Frames in front of each file, from the first one's on.
-    pub(super) begun: Vec<u64>,
     /// Lists of COMPOUND operations that occurred.
     pub(super) lists: BTreeSet<Vec<u32>>,
     /// Whether fragments of IP came.
@@ -222,30 +189,19 @@ impl Part {
     ///
     /// # Errors
     /// They do not tell what reading both in a row would.
-    pub fn join(self, next: Self) -> Result<Self, Apart> {
-        self.meet(next).map(|(both, _)| both)
-    }
-
-    /// The same, and where they meet.
-    pub(super) fn meet(mut self, next: Self) -> Result<(Self, Joint), Apart> {
+    pub fn join(mut self, next: Self) -> Result<Self, Apart> {
         let End::Agrees {
             checkpoint,
             rest,
             now_ns,
             numbers,
             numbered,
-            before,
-            calls,
-            facts,
         } = std::mem::take(&mut self.end)
         else {
             return Err(Apart::Open);
         };
         if self.fragments && next.fragments {
             return Err(Apart::ReachedBack);
-        }
-        if facts.len() > MAX_CONNECTIONS {
-            return Err(Apart::Wrong);
         }
         let mut known: BTreeMap<Known, Rest> = rest.into_iter().collect();
         let idle = known.values().filter(|rest| rest.idle.is_some()).count();
@@ -259,7 +215,6 @@ impl Part {
         };
         let began: BTreeMap<&Known, &Began> =
             next.began.iter().map(|(it, how)| (it, how)).collect();
-        let journal_from = journal_bytes(next.stretches.iter().take(checkpoint + 1));
         let mut numbering = Numbering::new(numbers, numbered);
         for (number, stretch) in next.stretches.into_iter().enumerate() {
             let behind = number > checkpoint;
@@ -284,14 +239,7 @@ impl Part {
         if self.lists.len() >= MAX_OPERATION_LISTS {
             return Err(Apart::Full);
         }
-        let joint = Joint {
-            numbering,
-            journal_from,
-            before,
-            calls,
-            facts,
-        };
-        Ok((self, joint))
+        Ok(self)
     }
 
     /// How connections began that were first seen in the next part.
@@ -308,46 +256,14 @@ impl Part {
         self.began.extend(more);
     }
 
-    /// Frames in front of the next file, from where its reader began; none: there is no such file.
-    pub(super) fn next_begins(&self) -> Option<u64> {
-        match &self.end {
-            End::Agrees { before, .. } => Some(*before),
-            End::Last | End::Open => None,
-        }
-    }
-
-    /// Length of the journal that was written with it, if it was joined with nothing.
-    pub(super) fn journal_bytes(&self) -> u64 {
-        journal_bytes(self.stretches.iter())
-    }
-
-    /// Without what was counted: what joining it needs.
-    pub(super) fn without_tables(mut self) -> Self {
-        for stretch in &mut self.stretches {
-            stretch.operations = Vec::new();
-            stretch.lenses = BTreeMap::new();
-        }
-        self
-    }
-
     /// What was found in a capture whose first and last files are among this part's. `moved` files
     /// were given in another place; `inputs` are their names as given.
     ///
     /// # Errors
     /// It is not the whole capture, or does not tell what reading it in a row would.
     pub fn findings(self, moved: u64, inputs: &[String]) -> Result<Findings, Apart> {
-        self.findings_with(moved, inputs, |_| Ok(Followed::default()))
-    }
-
-    /// The same, with what lenses found that were told of it by journals.
-    pub(super) fn findings_with<E: From<Apart>>(
-        self,
-        moved: u64,
-        inputs: &[String],
-        followed: impl FnOnce(&Extent) -> Result<Followed, E>,
-    ) -> Result<Findings, E> {
         if self.end != End::Last || self.seen.iter().any(|seen| *seen >= MAX_CONNECTIONS) {
-            return Err(Apart::Open.into());
+            return Err(Apart::Open);
         }
         let mut stretches = self.stretches.into_iter();
         let mut all = stretches.next().ok_or(Apart::Wrong)?;
@@ -355,7 +271,7 @@ impl Part {
             all.add(stretch, &|own| own)?;
         }
         if all.beyond {
-            return Err(Apart::Full.into());
+            return Err(Apart::Full);
         }
         let numbers = all.sums.numbers();
         let [
@@ -370,7 +286,7 @@ impl Part {
             calls,
         ] = numbers;
         if calls == 0 {
-            return Err(Apart::NoCalls.into());
+            return Err(Apart::NoCalls);
         }
         let mut anomalies = all.sums.anomalies()?;
         anomalies.push((Anomaly::FilesReordered.name(), moved));
@@ -383,14 +299,6 @@ impl Part {
             packets,
             calls,
         };
-        let followed = followed(&extent)?;
-        let mut sections = sections(&all, &extent)?;
-        sections.extend(followed.sections);
-        let place = |name: &str| LENSES.iter().position(|(lens, ..)| *lens == name);
-        sections.sort_by_key(|(name, _)| place(name));
-        for (kind, count) in summary::beyond(&followed.beyond) {
-            anomalies.push((kind, count));
-        }
         anomalies.retain(|(_, count)| *count > 0);
         let whole = summary::Whole {
             extent,
@@ -398,7 +306,7 @@ impl Part {
             bytes,
             window_ns: None,
             lost: Lost { bytes: lost, gaps },
-            files: followed.files,
+            files: 0,
         };
         let totals = Totals {
             captured_bytes: captured,
@@ -409,8 +317,8 @@ impl Part {
         };
         Ok(Findings {
             summary: summary::summary(&whole, &totals, &anomalies, inputs),
-            sections,
-            cpu_ns: self.cpu_ns.saturating_add(followed.cpu_ns),
+            sections: sections(&all, &extent)?,
+            cpu_ns: self.cpu_ns,
         })
     }
 }
@@ -435,11 +343,6 @@ fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, Ap
         found.push(((*name).to_owned(), section));
     }
     Ok(found)
-}
-
-fn journal_bytes<'a>(stretches: impl Iterator<Item = &'a Stretch>) -> u64 {
-    let each = stretches.map(|stretch| stretch.journal_bytes);
-    each.fold(0, u64::saturating_add)
 }
 
 /// Idle connections that come back in a stretch are known no longer; of those that do so behind the

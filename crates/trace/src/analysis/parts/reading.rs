@@ -10,17 +10,13 @@ use super::stretch::{Known, Stretch, Sums};
 use crate::block::Block;
 use crate::ends::Ends;
 use crate::error::TraceError;
-use crate::journal::file::JournalFile;
 use crate::lens::{LENSES, LensOptions};
-use crate::source::{Bounds, Reader, Watcher};
+use crate::source::{Bounds, Reader};
 
 /// Blocks in front of the first checkpoint: 4 MiB.
 const FIRST_BLOCKS: u64 = 8;
 /// Blocks between two times that progress is told: 16 MiB.
 const TELL_BLOCKS: u64 = 32;
-
-/// Bytes of a journal that are written at once.
-const JOURNAL_BYTES: usize = 1 << 20;
 
 /// What is to be read.
 #[derive(Clone, Debug)]
@@ -31,14 +27,6 @@ pub struct Task {
     pub next: Option<PathBuf>,
     /// Names of lenses beside the table by operation: of those that can be put together.
     pub lenses: Vec<String>,
-    /// Names of lenses elsewhere, and where the journal for them is written.
-    pub followed: Vec<String>,
-    /// Rows of the calls are made elsewhere, too.
-    pub followed_rows: bool,
-    /// See [`Task::followed`].
-    pub journal: Option<PathBuf>,
-    /// Its first file is the capture's: its journal needs no checkpoints.
-    pub is_first: bool,
     /// Sizes of blocks.
     pub bounds: Bounds,
     /// Blocks in front of the first checkpoint.
@@ -52,10 +40,6 @@ impl Task {
             files,
             next,
             lenses: Vec::new(),
-            followed: Vec::new(),
-            followed_rows: false,
-            journal: None,
-            is_first: false,
             bounds: Bounds::default(),
             first_blocks: FIRST_BLOCKS,
         }
@@ -76,33 +60,10 @@ struct Walk {
     pass: Pass,
     block: Block,
     sums: Sums,
-    journal: Option<Journal>,
-}
-
-/// The file that a pass's journal goes to.
-struct Journal {
-    file: JournalFile,
-    path: PathBuf,
-    /// Where the last checkpoint was, bytes.
-    begun: u64,
-    spare: Vec<u8>,
-}
-
-impl Journal {
-    fn create(path: &Path) -> Result<Self, TraceError> {
-        let file = JournalFile::create(path);
-        Ok(Journal {
-            file: file.map_err(|source| TraceError::of_file(path, source))?,
-            path: path.to_owned(),
-            begun: 0,
-            spare: Vec::new(),
-        })
-    }
 }
 
 impl Walk {
-    /// With `journal`: what happens is written there.
-    fn new(paths: &[PathBuf], task: &Task, journal: Option<&Path>) -> Result<Self, TraceError> {
+    fn new(paths: &[PathBuf], task: &Task) -> Result<Self, TraceError> {
         let table = LENSES.first().map(|(name, ..)| (*name).to_owned());
         let options = Options {
             lenses: table.into_iter().chain(task.lenses.clone()).collect(),
@@ -110,9 +71,6 @@ impl Walk {
                 of_a_part: true,
                 ..LensOptions::default()
             },
-            followed: task.followed.clone(),
-            followed_rows: task.followed_rows,
-            journal: journal.is_some(),
             ..Options::default()
         };
         Ok(Walk {
@@ -120,53 +78,12 @@ impl Walk {
             pass: Pass::new(&options, Arc::default())?,
             block: Block::default(),
             sums: Sums::default(),
-            journal: journal.map(Journal::create).transpose()?,
         })
-    }
-
-    /// Writes what waits for the journal, if it is `least` bytes.
-    fn write_journal(&mut self, least: usize) -> Result<(), TraceError> {
-        let (Some(writer), Some(journal)) = (self.pass.journal(), &mut self.journal) else {
-            return Ok(());
-        };
-        if writer.waiting_bytes() >= least {
-            journal.spare = writer.take(std::mem::take(&mut journal.spare));
-            let added = journal.file.add(&journal.spare);
-            added.map_err(|source| TraceError::of_file(&journal.path, source))?;
-        }
-        Ok(())
-    }
-
-    /// A checkpoint of the journal: what there is to say of it since the last one.
-    fn journal_anew(&mut self) -> Result<Written, TraceError> {
-        self.pass.journal_names();
-        self.write_journal(0)?;
-        let (looked_back, full) = self.pass.journal_anew();
-        let mut written = Written {
-            bytes: 0,
-            looked_back,
-            full,
-        };
-        if let Some(journal) = &mut self.journal {
-            written.bytes = journal.file.bytes() - journal.begun;
-            journal.begun = journal.file.bytes();
-            journal.file.begin_anew();
-        }
-        Ok(written)
     }
 
     fn frames(&self) -> u64 {
         self.reader.totals().frames
     }
-}
-
-/// What there is to say of a stretch of the journal.
-#[derive(Default)]
-struct Written {
-    bytes: u64,
-    /// It depends on what was read before the stretch.
-    looked_back: bool,
-    full: bool,
 }
 
 /// The beginning of the next file, as its own reader sees it.
@@ -180,7 +97,7 @@ struct Beside {
 impl Beside {
     fn new(next: &Path, task: &Task, before: u64) -> Result<Self, TraceError> {
         Ok(Beside {
-            walk: Walk::new(&[next.to_owned()], task, None)?,
+            walk: Walk::new(&[next.to_owned()], task)?,
             before,
             times_ns: Ends::default(),
         })
@@ -211,7 +128,7 @@ impl Beside {
 pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<Part, TraceError> {
     let paths: Vec<PathBuf> = task.files.iter().chain(&task.next).cloned().collect();
     let own = task.files.len() as u64;
-    let mut walk = Walk::new(&paths, task, task.journal.as_deref())?;
+    let mut walk = Walk::new(&paths, task)?;
     let watcher = walk.reader.watcher();
     let mut part = Part::new();
     let mut beside: Option<Beside> = None;
@@ -227,7 +144,6 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
             beside = Some(Beside::new(next, task, frames)?);
         }
         walk.pass.block(&walk.block)?;
-        walk.write_journal(JOURNAL_BYTES)?;
         frames = walk.frames();
         blocks += 1;
         told += 1;
@@ -247,7 +163,7 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
             None => {
                 part.saw(&walk.block, input, walk.reader.begun_ns());
                 if task.checkpoint(blocks).is_some() {
-                    checkpoint(&mut part, &mut walk, task.is_first)?;
+                    checkpoint(&mut part, &mut walk);
                 }
             }
             Some(beside) => {
@@ -255,38 +171,24 @@ pub fn read(task: &Task, mut progress: impl FnMut(Progress) -> bool) -> Result<P
                 if let Some(checkpoint) = task.checkpoint(blocks).filter(|_| together)
                     && let Some(end) = agreed(&mut walk, beside, checkpoint)
                 {
-                    part.begun = begun(&watcher, task);
-                    return ended(part, walk, end, Some(&beside.walk.pass));
+                    return Ok(ended(part, walk, end, Some(&beside.walk.pass)));
                 }
             }
         }
     }
-    part.begun = begun(&watcher, task);
     let end = match task.next {
         None => End::Last,
         Some(_) => End::Open,
     };
-    ended(part, walk, end, None)
-}
-
-/// Frames in front of each of the task's own files.
-fn begun(watcher: &Watcher, task: &Task) -> Vec<u64> {
-    let mut begun = watcher.begun();
-    begun.truncate(task.files.len());
-    begun
+    Ok(ended(part, walk, end, None))
 }
 
 /// A checkpoint of the task's own files.
-fn checkpoint(part: &mut Part, walk: &mut Walk, is_first: bool) -> Result<(), TraceError> {
+fn checkpoint(part: &mut Part, walk: &mut Walk) {
     let number = part.stretches.len();
     let newcomers = newcomers(part, walk);
-    let written = match is_first {
-        true => Written::default(),
-        false => walk.journal_anew()?,
-    };
-    cut(part, walk, newcomers, &written);
+    cut(part, walk, newcomers);
     walk.pass.streams().note_horizon(number);
-    Ok(())
 }
 
 /// Connections that were first seen since this was asked last.
@@ -298,16 +200,12 @@ fn newcomers(part: &mut Part, walk: &mut Walk) -> BTreeSet<Known> {
     newcomers
 }
 
-fn cut(part: &mut Part, walk: &mut Walk, newcomers: BTreeSet<Known>, written: &Written) {
+fn cut(part: &mut Part, walk: &mut Walk, newcomers: BTreeSet<Known>) {
     let totals = walk.reader.totals();
     let stretch = walk.pass.checkpoint(&totals, &mut walk.sums);
     let opened = walk.pass.streams().take_opened();
-    let looked_back = written.looked_back.then_some(0);
     part.stretches.push(Stretch {
         newcomers,
-        journal_bytes: written.bytes,
-        reached_back: stretch.reached_back.into_iter().chain(looked_back).min(),
-        beyond: stretch.beyond | written.full,
         opened: opened
             .into_iter()
             .map(|(it, syn)| (Known::of(it), syn))
@@ -328,15 +226,11 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
         return None;
     }
     let paired = walk.pass.pair(&later.pass, now_ns, beside.before)?;
-    let calls = walk.pass.calls().wrapping_sub(later.pass.calls());
     let numbered = [&mut walk.pass, &mut later.pass].map(|pass| pass.streams().numbered());
     Some(End::Agrees {
         checkpoint: checkpoint as usize,
         numbers: paired.numbers.into_iter().collect(),
         numbered,
-        before: beside.before,
-        calls,
-        facts: paired.facts,
         rest: (paired.rest.into_iter())
             .map(|(ends, rest)| (Known::of(ends), rest))
             .collect(),
@@ -344,37 +238,20 @@ fn agreed(walk: &mut Walk, beside: &mut Beside, checkpoint: u32) -> Option<End> 
     })
 }
 
-fn ended(
-    mut part: Part,
-    mut walk: Walk,
-    end: End,
-    later: Option<&Pass>,
-) -> Result<Part, TraceError> {
+fn ended(mut part: Part, mut walk: Walk, end: End, later: Option<&Pass>) -> Part {
     // In front of what follows, which empties the tables.
     let newcomers = newcomers(&mut part, &mut walk);
     let began = walk.pass.streams().began();
     part.began = began.map(|(it, how)| (Known::of(it), how)).collect();
-    let written = match later {
-        Some(later) => {
-            // Nothing ends where the next reader goes on.
-            let written = walk.journal_anew()?;
-            walk.pass.end_journal();
-            walk.pass.let_go(later);
-            written
-        }
-        None => {
-            walk.pass.end();
-            walk.journal_anew()?
-        }
-    };
-    cut(&mut part, &mut walk, newcomers, &written);
-    if let Some(journal) = walk.journal.take() {
-        let finished = journal.file.finish();
-        finished.map_err(|source| TraceError::of_file(&journal.path, source))?;
+    match later {
+        // Nothing ends where the next reader goes on.
+        Some(later) => walk.pass.let_go(later),
+        None => walk.pass.end(),
     }
+    cut(&mut part, &mut walk, newcomers);
     part.fragments = walk.reader.fragments().0;
     part.lists = walk.pass.operation_lists().iter().cloned().collect();
     part.cpu_ns = measure::clock::thread_cpu_ns();
     part.end = end;
-    Ok(part)
+    part
 }

@@ -106,8 +106,6 @@ pub(in crate::analysis) struct Stretch {
     pub(in crate::analysis) times_ns: Option<(i64, i64)>,
     /// The first checkpoint that something in it looked back behind.
     pub(in crate::analysis) reached_back: Option<usize>,
-    /// Bytes of the journal that tell of it.
-    pub(in crate::analysis) journal_bytes: u64,
     /// A table was full.
     pub(in crate::analysis) beyond: bool,
     /// Connections that were first seen in it.

@@ -4,7 +4,6 @@
 
 mod limits;
 mod matching;
-mod names_log;
 mod naming;
 
 use super::{Calls, Output};
