@@ -102,5 +102,4 @@ fuzz_target!(|data: &[u8]| {
     again::<mount::mountres3>(body);
     again::<mount::mountlist>(body);
     again::<portmap::rpcb_rmtcallres>(body);
-    again::<portmap::rpcblist>(body);
 });
