@@ -20,6 +20,7 @@ struct Reading {
 impl Reading {
     fn new(awaited: &HashSet<u32>) -> Self {
         let mut reading = Reading::default();
+        reading.sink.ends = true;
         reading.sink.awaited = awaited.clone();
         reading
     }
@@ -46,22 +47,6 @@ enum Outcome {
     SameAndCameBack,
 }
 
-/// What the later reader's connections are to the first one.
-struct Numbers {
-    known: HashMap<u32, u32>,
-    numbered: [u32; 2],
-    went_on: Vec<u32>,
-}
-
-impl Numbers {
-    fn of(&self, number: u32) -> u32 {
-        self.known.get(&number).copied().unwrap_or_else(|| {
-            let less = self.went_on.iter().filter(|it| **it < number).count() as u32;
-            self.numbered[0] + number - self.numbered[1] - less
-        })
-    }
-}
-
 /// What connections that came back are, if they go on as if known.
 fn come_back(later: &Streams, seen: &HashSet<Ends>, paired: &Paired) -> Option<Vec<(u32, u32)>> {
     let rest: HashMap<Ends, Rest> = paired.rest.iter().cloned().collect();
@@ -85,10 +70,14 @@ fn xids(packets: &[Packet]) -> HashSet<u32> {
     words.map(u32::from_be_bytes).collect()
 }
 
-fn told(messages: &[Got], number: &dyn Fn(u32) -> u32) -> Vec<(u32, u32, usize, i64, i64)> {
+/// Messages; connections are numbered as they come.
+fn told(messages: &[Got]) -> Vec<(usize, u32, usize, i64, i64)> {
+    let mut numbers = HashMap::new();
     let each = messages.iter().map(|it| {
+        let next = numbers.len();
+        let number = *numbers.entry(it.connection).or_insert(next);
         let bytes = it.head.len();
-        (number(it.connection), it.xid, bytes, it.first.0, it.last.0)
+        (number, it.xid, bytes, it.first.0, it.last.0)
     });
     each.collect()
 }
@@ -152,7 +141,6 @@ fn cut(packets: &[Packet], seed: u64) -> (Outcome, usize) {
     later.streams.note_horizon(0);
     later.streams.take_reached_back();
     later.streams.take_opened();
-    let numbered = [first.streams.numbered(), later.streams.numbered()];
     let seen: HashSet<Ends> = later.streams.began().map(|(ends, _)| ends).collect();
     let told_before = [&first, &later].map(|it| it.sink.messages.len());
     first.read(&packets[now..]);
@@ -168,17 +156,11 @@ fn cut(packets: &[Packet], seed: u64) -> (Outcome, usize) {
     let Some(back) = come_back(&later.streams, &seen, &paired) else {
         return (Outcome::CameBack, now - at);
     };
-    let mut numbers = Numbers {
-        known: paired.numbers.clone(),
-        numbered,
-        went_on: back.iter().map(|(number, _)| *number).collect(),
-    };
-    numbers.known.extend(back.iter().copied());
     first.streams.finish(&mut first.sink);
     later.streams.finish(&mut later.sink);
     let behind = &later.sink.messages[told_before[1]..];
-    let messages = told(behind, &|it| numbers.of(it));
-    let right = told(&first.sink.messages[told_before[0]..], &|own| own);
+    let messages = told(behind);
+    let right = told(&first.sink.messages[told_before[0]..]);
     assert_eq!(messages, right, "seed {seed}");
     let same = match back.is_empty() {
         true => Outcome::Same,
