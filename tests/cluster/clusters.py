@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.cluster import link, remote
-from nfslab.cluster.certificates import Authority, Papers, papers_in
+from nfslab.cluster import remote
+from nfslab.cluster.certificates import Papers
 
 from tests.waiting import NO_LIMIT_S
 
-WORKER = Path(__file__).with_name("worker.py")
+PROCESS = Path(__file__).with_name("process.py")
 
 
 def patient(patch: pytest.MonkeyPatch) -> None:
     """The prime waits for hosts that get no processor, and is not given up while it gets none."""
-    patch.setattr(link, "SILENCE_S", NO_LIMIT_S)
-    patch.setattr(link, "CONNECT_S", NO_LIMIT_S)
+    patch.setattr(remote, "SILENCE_S", NO_LIMIT_S)
     patch.setattr(remote, "CONNECT_S", NO_LIMIT_S)
     patch.setattr(remote, "BEGIN_S", NO_LIMIT_S)
 
@@ -48,25 +47,25 @@ class Watched:
 class Cluster:
     """Its certificates, its scheduler, its workers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, silence_s: float = NO_LIMIT_S) -> None:
+        self._silence_s = silence_s
         # Workers are killed at the end: what they leave goes with the test's folder.
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         self.folder = folder / "certificates"
-        Authority.new().write(self.folder)
+        Papers.new().write(self.folder)
         self._processes: list[subprocess.Popen[bytes]] = []
-        argv = ["-m", "nfslab.cluster", "scheduler", "--dir", str(self.folder), "--port", "0"]
+        argv = [str(PROCESS), "scheduler", "--dir", str(self.folder), "--port", "0"]
         _, said = self._begun([*argv, "--host", "127.0.0.1"])
         self.address: str = said["address"]
         self.workers: dict[str, subprocess.Popen[bytes]] = {}
-
-    def papers(self) -> Papers:
-        return papers_in(self.folder, "prime")
+        self.addresses: dict[str, str] = {}
 
     def worker(self, name: str) -> dict[str, Any]:
         """Start one; what it said of it."""
-        argv = [str(WORKER), "worker", "--dir", str(self.folder), "--scheduler", self.address]
+        argv = [str(PROCESS), "worker", "--dir", str(self.folder), "--scheduler", self.address]
         self.workers[name], said = self._begun([*argv, "--name", name])
+        self.addresses[name] = said["address"]
         return said
 
     def close(self) -> None:
@@ -77,7 +76,7 @@ class Cluster:
             process.stdout.close()
 
     def _begun(self, argv: list[str]) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
-        env = os.environ | {"TMPDIR": str(self.temporary), "SILENCE_S": str(NO_LIMIT_S)}
+        env = os.environ | {"TMPDIR": str(self.temporary), "SILENCE_S": str(self._silence_s)}
         process = subprocess.Popen([sys.executable, *argv], stdout=subprocess.PIPE, env=env)
         self._processes.append(process)
         assert process.stdout is not None

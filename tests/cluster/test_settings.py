@@ -92,7 +92,7 @@ def test_what_launchers_start_finds_its_scheduler_by_the_folder(
 ) -> None:
     folder = tmp_path / "shared"
     assert launched("certificates", "--dir", str(folder)).returncode == 0
-    assert (folder / "worker.key").stat().st_mode & 0o777 == 0o600
+    assert (folder / "cluster.key").stat().st_mode & 0o777 == 0o600
     again = launched("certificates", "--dir", str(folder))
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
     none = launched("worker", "--dir", str(folder))

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import click
 
-from nfslab.cluster.certificates import Authority, Papers, papers_in
+from nfslab.cluster.certificates import Papers
 from nfslab.cluster.identity import facts_here
 from nfslab.cluster.needed import engine_version
 from nfslab.cluster.record import running_address
@@ -48,7 +48,7 @@ def certificates(folder: Path) -> None:
             why="the certificates of a cluster in it would be of no use any more",
             fix="name another folder, or remove this one",
         )
-    Authority.new().write(folder)
+    Papers.new().write(folder)
 
 
 @main.command()
@@ -57,7 +57,7 @@ def certificates(folder: Path) -> None:
 @click.option("--port", default=DEFAULT_PORT, show_default=True, help="0: any.")
 def scheduler(folder: Path, host: str, port: int) -> None:
     """The meeting point, until SIGTERM."""
-    sys.exit(serve_scheduler(papers_in(folder, "scheduler"), host, port))
+    sys.exit(serve_scheduler(Papers.of(folder), host, port))
 
 
 @main.command()
@@ -72,7 +72,7 @@ def worker(folder: Path, address: str | None, name: str | None, host: str | None
     """One on each host, until the scheduler ends."""
     who = name or socket.gethostname()
     where = running_address(folder, address)
-    sys.exit(serve_worker(papers_in(folder, "worker"), where, who, host))
+    sys.exit(serve_worker(Papers.of(folder), where, who, host))
 
 
 @main.command()

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from nfslab.machine.clock_pair import Trip
 
-SILENCE_S: Final = 2.0
-"""Without a sign of life from a member, until it counts as lost."""
+SILENCE_S: Final = 5.0
+"""Without a sign of life from a member on another machine, until it counts as lost."""
 FOLDER_BYTES_MAX: Final = 8 << 30
 """Of what an agent left, as it comes home."""
 ROUNDS: Final = 15
@@ -47,7 +47,7 @@ class Patience:
     """From its begin to its first word: a busy machine takes seconds for the imports."""
     busy_s: float = 4.0
     """Without a sign of life while it starts programs."""
-    load_s: float = SILENCE_S
+    load_s: float = 2.0
     """Without one in the timed part."""
     start_s: float = 0.5
     """From the word to all agents to their common start: time for it to arrive."""

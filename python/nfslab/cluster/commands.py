@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.cluster.certificates import Authority, papers_in
+from nfslab import clock
+from nfslab.cluster.certificates import Papers
 from nfslab.cluster.check import HostReport, checked
-from nfslab.cluster.loop import waited
 from nfslab.cluster.needed import require
 from nfslab.cluster.record import (
     default_folder,
@@ -25,6 +24,7 @@ from nfslab.cluster.starting import (
     begin_scheduler,
     checked_hosts,
     start,
+    waited,
 )
 from nfslab.errors import NfslabError, RunFailed, UsageError
 from nfslab.machine.journal import state_folder
@@ -32,6 +32,11 @@ from nfslab.machine.resources import Resources, recover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from nfslab.cluster.remote import MemberThere
+
+END_S: Final = 20.0
+END_POLL_S: Final = 0.1
 
 
 def check(
@@ -67,28 +72,34 @@ def check(
 
 def _of_failed(name: str, problem: NfslabError | None) -> HostReport:
     """Of a host that is not in the cluster; one with another nfslab was reached."""
-    from nfslab.cluster.link import facts_of
-
-    facts = facts_of(json.dumps(problem.facts)) if isinstance(problem, AnotherNfslab) else {}
+    facts = problem.facts if isinstance(problem, AnotherNfslab) else {}
     return HostReport(name, problem=problem, facts=facts)
 
 
 def _of_running(address: str, folder: Path, wanted: int | None = None) -> list[HostReport]:
-    from nfslab.cluster.loop import Loop
-    from nfslab.cluster.remote import ClusterThere
+    """Of its hosts, and of those that its record names and that are not there any more."""
+    from nfslab.cluster.remote import ClusterThere, client_of, workers_of
 
-    papers = papers_in(folder, "prime")
-    loop = Loop()
+    found = recorded(folder) or {}
+    named = found.get("hosts", []) if found.get("address") == address else []
+    client = client_of(address, Papers.of(folder))
+    members: list[MemberThere] = []
     try:
-        members = members_of(address, papers, loop, wanted)
-    except BaseException:
-        loop.close()
-        raise
-    cluster = ClusterThere(members, loop)
-    try:
-        return checked(members)
+        if wanted is not None or not named or workers_of(client):
+            members = members_of(client, wanted)
+        reports = checked(members)
     finally:
-        cluster.close()
+        ClusterThere(members, client).close()
+    there = {member.name for member in members}
+    return reports + [_of_failed(name, _gone(name)) for name in named if name not in there]
+
+
+def _gone(name: str) -> RunFailed:
+    return RunFailed(
+        f"{name} is not in the cluster any more",
+        why="the record names it; its worker ended, stands still, or cannot be reached",
+        fix="see its log there, in nfslab's state folder: cluster-logs; then stop and start",
+    )
 
 
 def start_to_stay(
@@ -116,17 +127,17 @@ def start_to_stay(
             for sentence in told:
                 say(f"{name}: {sentence}")
         return running
-    Authority.new().write(place)
+    Papers.new().write(place)
     running = begin_scheduler(place, "", stays=True, port=port)
     write_record(place, running.address, [])
     return running
 
 
 def _answers(address: str, folder: Path) -> bool:
-    from nfslab.cluster.link import members_at
+    from nfslab.cluster.remote import client_of
 
     try:
-        waited(members_at(address, papers_in(folder, "prime")))
+        client_of(address, Papers.of(folder)).close()
     except NfslabError:
         return False
     return True
@@ -137,11 +148,12 @@ def stop_running(
 ) -> dict[str, str]:
     """By host, why it did not end; RunFailed, UsageError: there is no cluster."""
     require()
-    from nfslab.cluster.stopping import stop
+    from nfslab.cluster.remote import client_of, workers_of
 
     place = folder or default_folder()
     address = running_address(place, scheduler)
-    if scheduler is None and not hosts and not _answers(address, place):
+    ours = scheduler is None
+    if ours and not hosts and not _answers(address, place):
         # It died, or this machine was started anew: its keys are of no use to anybody.
         forget(place)
         raise RunFailed(
@@ -149,8 +161,38 @@ def stop_running(
             why="nothing of it answers",
             fix="nothing has to be done: its certificates are removed, its workers have ended",
         )
-    told = waited(stop(address, papers_in(place, "prime"), hosts))
-    if not hosts and recorded(place) is not None:
+    client = client_of(address, Papers.of(place))
+    try:
+        there = workers_of(client)
+        if unknown := [name for name in hosts if name not in there]:
+            raise UsageError(
+                f"{', '.join(unknown)} is not in the cluster",
+                why=f"its hosts: {', '.join(sorted(there)) or 'none'}",
+                fix="name those, or none for all",
+            )
+        told = _end_workers(client, {name: there[name] for name in (hosts or there)})
+        if not hosts:
+            client.shutdown()
+    finally:
+        client.close()
+    found = recorded(place)
+    if found is not None and hosts:
+        write_record(place, found["address"], [one for one in found["hosts"] if one not in hosts])
+    elif found is not None:
         # Ours. Others' certificates are not ours to remove.
         forget(place)
     return told
+
+
+def _end_workers(client: Any, workers: dict[str, str]) -> dict[str, str]:
+    """Tell them to end, their agents before them; by host, why it did not."""
+    from nfslab.cluster.hosted import ask_to_end
+    from nfslab.cluster.remote import workers_of
+
+    if workers:
+        client.run(ask_to_end, workers=list(workers.values()), on_error="ignore")
+    deadline = clock.monotonic() + END_S
+    while workers.keys() & workers_of(client).keys() and clock.monotonic() < deadline:
+        clock.sleep(END_POLL_S)
+    left = workers_of(client)
+    return {name: f"it goes on after {END_S:g} s" if name in left else "" for name in workers}

@@ -1,14 +1,14 @@
-"""What comes home from a machine that may be hostile: below one new folder, and nowhere else.
+"""What comes home from a host: below one new folder, and nowhere else.
 
-Pieces name a path below it. Only plain files and folders are made, each of them new, by names that
-are checked: so nothing of it is ever a link that a later piece could be led through.
+Only plain files and folders are made, each of them new, by names that are checked: so nothing of it
+is ever a link that a later piece could be led through.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from nfslab.cluster.base import FOLDER_BYTES_MAX
 from nfslab.errors import RunFailed, one_line
@@ -19,92 +19,58 @@ if TYPE_CHECKING:
 ENTRIES_MAX: Final = 100_000
 DEPTH_MAX: Final = 32
 PATH_CHARACTERS_MAX: Final = 4000
-KINDS: Final = frozenset({"folder", "file", "more", "all", "error"})
 
 
 class Landing:
-    """One folder that comes home."""
+    """One folder that comes home; RunFailed, and then nothing of it stays."""
 
     def __init__(self, destination: Path, host: str, *, bytes_most: int = FOLDER_BYTES_MAX) -> None:
         self._destination = destination
         self._host = host
         self._left_bytes = bytes_most
-        self._bytes_most = bytes_most
-        self._entries = 0
-        self._open: tuple[str, IO[bytes]] | None = None
+        self._left_entries = ENTRIES_MAX
+
+    def __enter__(self) -> Self:
         try:
-            destination.mkdir()
+            self._destination.mkdir()
         except OSError as error:
             raise self._failed(error) from error
+        return self
 
-    def take(self, piece: dict[str, Any]) -> bool:
-        """Write it; whether it was the last. RunFailed: nothing of the folder stays."""
-        try:
-            return self._take(piece)
-        except OSError as error:
-            self.drop()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is not None:
+            shutil.rmtree(self._destination, ignore_errors=True)
+        if isinstance(error, OSError):
             raise self._failed(error) from error
-        except RunFailed:
-            self.drop()
-            raise
 
-    def _take(self, piece: dict[str, Any]) -> bool:
-        kind, path, content = piece.get("kind"), piece.get("path"), piece.get("bytes")
-        if kind not in KINDS or not isinstance(path, str) or not isinstance(content, bytes):
-            raise self._hostile("it sent something that is no piece of a folder")
-        if kind == "error":
-            raise RunFailed(
-                f"{self._host} cannot send what was measured there",
-                why=content.decode(errors="replace")[:500],
-                fix="see that its disk can be read",
-            )
-        if kind == "more":
-            if self._open is None or self._open[0] != path:
-                raise self._hostile(f"it went on with a file that was not begun: {path[:100]!r}")
-            self._write(content)
-            return False
-        self._close()
-        if kind == "all":
-            return True
-        target = self._checked(path)
-        if kind == "folder":
-            os.mkdir(target)
-            return False
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._open = (path, open(os.open(target, flags, 0o644), "wb"))  # noqa: SIM115
-        self._write(content)
-        return False
+    def folder(self, path: str) -> None:
+        """Make one."""
+        os.mkdir(self._checked(path))
 
-    def drop(self) -> None:
-        """What has come so far is no folder."""
-        self._close()
-        shutil.rmtree(self._destination, ignore_errors=True)
-
-    def _write(self, content: bytes) -> None:
-        assert self._open is not None
+    def piece(self, path: str, content: bytes, *, is_first: bool) -> None:
+        """The next piece of a file."""
         self._left_bytes -= len(content)
         if self._left_bytes < 0:
-            raise self._hostile(f"it sent more than {self._bytes_most} bytes")
-        self._open[1].write(content)
-
-    def _close(self) -> None:
-        was, self._open = self._open, None
-        if was is not None:
-            was[1].close()
+            raise self._refused("it left more than is taken")
+        begun = os.O_CREAT | os.O_EXCL if is_first else os.O_APPEND
+        flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | begun
+        target = self._checked(path) if is_first else self._destination / path
+        with open(os.open(target, flags, 0o644), "wb") as file:
+            file.write(content)
 
     def _checked(self, path: str) -> Path:
         """Where it goes."""
-        self._entries += 1
-        if self._entries > ENTRIES_MAX:
-            raise self._hostile(f"it sent more than {ENTRIES_MAX} files")
+        self._left_entries -= 1
+        if self._left_entries < 0:
+            raise self._refused(f"it left more than {ENTRIES_MAX} files")
         parts = path.split("/")
         if len(path) > PATH_CHARACTERS_MAX or len(parts) > DEPTH_MAX:
-            raise self._hostile(f"a path of {len(path)} characters, {len(parts)} deep")
+            raise self._refused(f"a path of {len(path)} characters, {len(parts)} deep")
         if "\0" in path or any(part in ("", ".", "..") for part in parts):
-            raise self._hostile(f"it named a path outside its own folder: {path[:100]!r}")
+            raise self._refused(f"it named a path outside its own folder: {path[:100]!r}")
         return self._destination.joinpath(*parts)
 
-    def _hostile(self, why: str) -> RunFailed:
+    def _refused(self, why: str) -> RunFailed:
         return RunFailed(
             f"what {self._host} sent is not taken",
             why=why,

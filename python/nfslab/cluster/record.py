@@ -25,7 +25,7 @@ def default_folder() -> Path:
 
 
 def write_record(folder: Path, address: str, hosts: Sequence[str]) -> None:
-    """What `nfslab cluster stop` and `check` know it by."""
+    """What `nfslab cluster stop` and `check` know it by; `hosts`: those that have to be in it."""
     path = folder / RECORD
     text = json.dumps({"address": address, "hosts": list(hosts)})
     path.write_text(text, encoding="utf-8")

@@ -15,9 +15,9 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.cluster.hurry import hurry
+from nfslab.cluster.hosted import HostActor, end_visits
 from nfslab.cluster.needed import require
 from nfslab.errors import NfslabError, RunFailed, one_line
 from nfslab.machine import agent
@@ -30,19 +30,36 @@ if TYPE_CHECKING:
 
     from nfslab.cluster.certificates import Papers
 
+JOIN_S: Final = 20.0
+FORGET_S: Final = 60.0
+"""Without a sign of life from a worker, until the scheduler forgets it, and it ends when it wakes.
+That a host is lost for a run, its prime sees long before."""
+DASHBOARD: Final = "127.0.0.1:8787"
+"""Of the scheduler; another port where that one is taken. It shows figures where bokeh is there."""
+
 
 def serve_scheduler(papers: Papers, host: str, port: int, *, lives_by_input: bool = False) -> int:
     """Run the scheduler to its end; the exit code."""
 
     async def served() -> None:
-        from nfslab.cluster.messages import hold_to_plain_data
-        from nfslab.cluster.scheduler import Rendezvous
+        import dask
+        from distributed import Scheduler
 
-        hold_to_plain_data(dialled="nobody")
-        server = Rendezvous(papers, host, port)
-        await _begun(server, f"the scheduler cannot listen on {host or 'all addresses'}:{port}")
-        _say(agent.event("up", address=server.address))
-        await _until_end(server, lives_by_input)
+        with Resources("cluster scheduler") as resources:
+            folder = Path(tempfile.gettempdir()) / resources.name
+            with resources.make_directory(folder) as entry:
+                dask.config.set({"temporary-directory": str(entry.path)})
+                server = Scheduler(
+                    security=papers.security(),
+                    protocol="tls",
+                    host=host,
+                    port=port,
+                    dashboard_address=DASHBOARD,
+                )
+                where = host or "all addresses"
+                await _begun(server, f"the scheduler cannot listen on {where}:{port}")
+                _say(agent.event("up", address=server.address))
+                await _until_end(server, lives_by_input)
 
     return _run(served)
 
@@ -53,22 +70,33 @@ def serve_worker(
     """Run a worker to its end, after what a dead one left here was undone; the exit code."""
 
     async def served() -> None:
-        from nfslab.cluster.messages import hold_to_plain_data
-        from nfslab.cluster.worker import Member
+        from distributed import Worker
 
         told = recover()
-        hold_to_plain_data(dialled="scheduler")
         with Resources(f"cluster worker {name}") as resources:
             # What agents start carries it: the next start here ends what outlived a killed worker.
             os.environ[TOKEN_VARIABLE] = resources.token
             folder = Path(tempfile.gettempdir()) / resources.name
             with resources.make_directory(folder) as entry:
-                where = host or _address_towards(scheduler)
-                server = Member(scheduler, papers, name, entry.path, resources.token, where)
+                HostActor.folder = entry.path
+                server = Worker(
+                    scheduler,
+                    name=name,
+                    nthreads=1,
+                    host=host or _address_towards(scheduler),
+                    protocol="tls",
+                    security=papers.security(),
+                    memory_limit=0,
+                    local_directory=str(entry.path),
+                    death_timeout=JOIN_S,
+                    dashboard_address="127.0.0.1:0",
+                )
                 await _begun(server, f"{name} cannot join the cluster at {scheduler}")
-                hurry()
                 _say(agent.event("up", address=server.address, cleaned=told))
-                await _until_end(server, lives_by_input)
+                try:
+                    await _until_end(server, lives_by_input)
+                finally:
+                    await asyncio.to_thread(end_visits)
 
     return _run(served)
 
@@ -106,11 +134,12 @@ def _fix(cause: BaseException) -> str:
 async def _until_end(server: Any, lives_by_input: bool) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
+    HostActor.on_stop = lambda: loop.call_soon_threadsafe(ended.set)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     if lives_by_input:
         loop.add_reader(sys.stdin.fileno(), ended.set)
-    waits = [asyncio.create_task(ended.wait()), asyncio.create_task(server.finished())]
+    waits = [asyncio.create_task(work) for work in (ended.wait(), server.finished())]
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for one in waits:
         one.cancel()
@@ -136,7 +165,13 @@ def _configure() -> None:
 
     # The person's settings of Dask are for the person's own clusters.
     dask.config.refresh(paths=[], env={})
-    dask.config.set({"distributed.worker.profile.enabled": False})
+    dask.config.set(
+        {
+            "distributed.scheduler.worker-ttl": f"{FORGET_S:g}s",
+            "distributed.scheduler.allowed-failures": 0,
+            "distributed.worker.profile.enabled": False,
+        }
+    )
     import distributed  # noqa: F401  # it sets levels of its own
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)

@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nfslab import clock
 from nfslab.cluster.base import NoAnswer
-from nfslab.cluster.loop import waited
 from nfslab.cluster.needed import require
 from nfslab.cluster.record import default_folder, running_address
-from nfslab.cluster.starting import checked_hosts, start
+from nfslab.cluster.starting import checked_hosts, start, waited
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.journal import state_folder
 from nfslab.machine.resources import Resources
@@ -29,8 +28,6 @@ from nfslab.machine.resources import Resources
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nfslab.cluster.certificates import Papers
-    from nfslab.cluster.loop import Loop
     from nfslab.cluster.remote import ClusterThere, MemberThere
 
     Greet = Callable[[list[MemberThere]], tuple[list[MemberThere], list[str]]]
@@ -264,42 +261,38 @@ def joined(
 
     RunFailed, UsageError.
     """
-    from nfslab.cluster.certificates import papers_in
-    from nfslab.cluster.loop import Loop
-    from nfslab.cluster.remote import ClusterThere
+    from nfslab.cluster.certificates import Papers
+    from nfslab.cluster.remote import ClusterThere, client_of
 
-    papers = papers_in(folder, "prime")
-    loop = Loop()
+    client = client_of(address, Papers.of(folder))
     members: list[MemberThere] = []
     try:
-        members = ordered(members_of(address, papers, loop, wanted), order)
+        members = ordered(members_of(client, wanted), order)
         greeted, notes = (greet or _greeted)(members)
     except BaseException:
         # Those that were greeted are left, so that they are free for others.
-        ClusterThere(members, loop).close()
+        ClusterThere(members, client).close()
         raise
-    cluster = ClusterThere(greeted, loop, end)
+    cluster = ClusterThere(greeted, client, end)
     cluster.notes = notes
     return cluster
 
 
-def members_of(
-    address: str, papers: Papers, loop: Loop, wanted: int | None = None
-) -> list[MemberThere]:
+def members_of(client: Any, wanted: int | None = None) -> list[MemberThere]:
     """Who joined, not greeted yet, by name; RunFailed: nobody, or not so many as `wanted`."""
-    from nfslab.cluster.link import Link, members_at
-    from nfslab.cluster.remote import MemberThere
+    from nfslab.cluster.remote import MemberThere, workers_of
 
     deadline = clock.monotonic() + JOIN_S
     while True:
-        found = loop.call(members_at(address, papers))
+        found = workers_of(client)
         if wanted is None or len(found) >= wanted or clock.monotonic() >= deadline:
             break
         clock.sleep(JOIN_POLL_S)
+    address = client.scheduler_info()["address"]
     if wanted is not None and len(found) != wanted:
         raise RunFailed(
             f"{len(found)} hosts have joined the cluster at {address}, not {wanted}",
-            why=f"those that are there: {', '.join(sorted(name for name, _ in found)) or 'none'}",
+            why=f"those that are there: {', '.join(sorted(found)) or 'none'}",
             fix="see the log of the launcher that starts the workers, or correct the number",
         )
     if not found:
@@ -308,7 +301,7 @@ def members_of(
             why="its scheduler knows of no worker",
             fix="start workers: nfslab cluster start HOST..., or docs/cluster.md for launchers",
         )
-    return [MemberThere(Link(name, where, papers, loop), loop) for name, where in sorted(found)]
+    return [MemberThere(name, where, client) for name, where in sorted(found.items())]
 
 
 def ordered(members: list[MemberThere], names: list[str] | None) -> list[MemberThere]:

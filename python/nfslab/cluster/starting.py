@@ -3,8 +3,8 @@
     each host: ssh, the same nfslab? ─► scheduler here ─► each host: its worker, by ssh
                                              └─ record: cluster.json beside the certificates
 
-Nothing is started before all hosts were reached and have this nfslab. A worker gets its certificate
-and key on its standard input; they are on no disk but the prime's. Workers end with their
+Nothing is started before all hosts were reached and have this nfslab. A worker gets the certificate
+and its key on its standard input; they are on no disk but the prime's. Workers end with their
 scheduler; an experiment's scheduler ends with the experiment's process.
 """
 
@@ -17,11 +17,12 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from nfslab.cluster.certificates import Authority, papers_in
+from nfslab.cluster.certificates import Papers
 from nfslab.cluster.identity import difference, facts_here
 from nfslab.cluster.needed import PACKAGES
 from nfslab.cluster.record import LOG, forget, write_record
@@ -30,10 +31,11 @@ from nfslab.machine.agent import error_of
 from nfslab.machine.own_command import importing_us
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from nfslab.cluster.ssh import SshHost
 
+T = TypeVar("T")
 HOSTS_MAX: Final = 64
 STOP_S: Final = 15.0
 
@@ -142,7 +144,7 @@ async def start(
         there, failed = await _each({name: reached(name) for name in names}, tolerant)
         if not there:
             raise AllFailed(failed)
-        Authority.new().write(folder)
+        Papers.new().write(folder)
         ours = {host.our_address for host in there.values()}
         listened = ours.pop() if len(ours) == 1 else ""
         running = begin_scheduler(folder, listened, stays=stays, port=port)
@@ -153,7 +155,7 @@ async def start(
             }
             joined, late = await _each(joining, tolerant)
         except BaseException:
-            await give_up(running)
+            await asyncio.to_thread(give_up, running)
             raise
     running.failed |= late
     running.cleaned = {name: told for name, told in joined.items() if told}
@@ -191,7 +193,7 @@ async def _join(host: SshHost, running: Running, python: str) -> list[str]:
     port = running.address.rpartition(":")[2]
     ours = host.our_address
     shown = f"[{ours}]" if ":" in ours else ours
-    papers = Authority.of(running.folder).papers("worker", host.name)
+    papers = Papers.of(running.folder)
     order = {
         "do": "worker", "papers": asdict(papers), "name": host.name,
         "scheduler": f"tls://{shown}:{port}", "lives_by_input": False,
@@ -202,7 +204,7 @@ async def _join(host: SshHost, running: Running, python: str) -> list[str]:
 
 def begin_scheduler(folder: Path, host: str, *, stays: bool, port: int = 0) -> Running:
     """The scheduler, as a process of this machine; RunFailed."""
-    papers = papers_in(folder, "scheduler")
+    papers = Papers.of(folder)
     order = {
         "do": "scheduler", "papers": asdict(papers), "host": host, "port": port,
         "lives_by_input": not stays,
@@ -226,16 +228,22 @@ def begin_scheduler(folder: Path, host: str, *, stays: bool, port: int = 0) -> R
     return Running(said["address"], folder, None)
 
 
-async def give_up(running: Running) -> None:
+def give_up(running: Running) -> None:
     """What was begun of it ends."""
     if running.process is not None:
         running.end()
         return
-    from nfslab.cluster.stopping import end_scheduler
+    from nfslab.cluster.remote import client_of
 
     with contextlib.suppress(NfslabError):
-        await end_scheduler(running.address, papers_in(running.folder, "prime"))
+        client_of(running.address, Papers.of(running.folder)).shutdown()
     forget(running.folder)
+
+
+def waited(work: Coroutine[Any, Any, T]) -> T:
+    """What the coroutine returns. The caller's thread may run a loop already (a notebook's)."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def begin(order: dict[str, Any], log: Path) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
