@@ -49,6 +49,12 @@ fn pattern(length: usize, seed: u8) -> Vec<u8> {
         .collect()
 }
 
+fn sync_data(file: &File) -> Result<(), CallError> {
+    let (told, end) = channel();
+    file.sync_data_then(move |result| told.send(result).unwrap());
+    end.recv().unwrap()
+}
+
 #[test]
 fn reads_are_split_and_short_answers_continued() {
     let Setting { server, file, .. } = open("rsize=4k");
@@ -315,14 +321,14 @@ fn a_log_is_on_its_way_before_it_is_synced() {
     };
     for byte in 1..=4 {
         write(byte);
-        file.sync_data().unwrap();
+        sync_data(&file).unwrap();
     }
     write(5);
     assert_eq!(stable(), [5; 8]);
     // Not synced before the next: no log.
     write(6);
     assert_eq!(stable(), [5; 8]);
-    file.sync_data().unwrap();
+    sync_data(&file).unwrap();
     assert_eq!(stable(), [6; 8]);
     let calls = |procedure| server.calls(procedure).len();
     assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (6, 1));
@@ -334,13 +340,13 @@ fn fdatasync_leaves_the_attributes_to_the_next_fsync() {
     let calls = |procedure| server.calls(procedure).len();
     for writes in 1..=2 {
         file.write_behind(0, b"log", u64::MAX).unwrap();
-        file.sync_data().unwrap();
+        sync_data(&file).unwrap();
         assert_eq!(server.with(|state| state.stable.clone()), b"log");
         assert_eq!(calls(procedure::WRITE), writes);
         assert_eq!(calls(procedure::COMMIT), 0);
         assert!(!file.is_dirty() && !file.is_settled());
     }
-    file.sync_data().unwrap();
+    sync_data(&file).unwrap();
     assert_eq!(calls(procedure::COMMIT), 0, "its data are stable");
     for _ in 0..2 {
         file.sync().unwrap();

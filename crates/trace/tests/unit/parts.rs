@@ -261,7 +261,8 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Option<usize> {
         folder.path(),
     );
     // By operation alone, or by client, too.
-    let lenses: Vec<String> = (seed / 2 % 2 == 0)
+    let lenses: Vec<String> = (seed / 2)
+        .is_multiple_of(2)
         .then(|| "clients".to_owned())
         .into_iter()
         .collect();

@@ -10,7 +10,6 @@ pub trait Waits {
     /// On its way when it returns, as far as its file may have bytes under way.
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), CallError>;
     fn sync(&self) -> Result<(), CallError>;
-    fn sync_data(&self) -> Result<(), CallError>;
 }
 
 impl Waits for File {
@@ -34,12 +33,6 @@ impl Waits for File {
     fn sync(&self) -> Result<(), CallError> {
         let (told, end) = channel();
         self.sync_then(move |result| told.send(result).unwrap());
-        end.recv().unwrap()
-    }
-
-    fn sync_data(&self) -> Result<(), CallError> {
-        let (told, end) = channel();
-        self.sync_data_then(move |result| told.send(result).unwrap());
         end.recv().unwrap()
     }
 }
