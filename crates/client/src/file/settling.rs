@@ -73,11 +73,15 @@ impl File {
         Inner::when(&self.inner, Goal::Answered, Box::new(done));
     }
 
-    /// Whether all that was written is on stable storage with its attributes, and no error is to be
-    /// reported.
+    /// Whether all that was written is on stable storage, and no error is to be reported.
     pub fn is_settled(&self) -> bool {
         let dirty = self.inner.dirty.lock();
-        dirty.is_clean() && dirty.error().is_none() && dirty.attributes == Attributes::Stable
+        dirty.is_clean() && dirty.error().is_none()
+    }
+
+    /// Whether the file's attributes are on stable storage, too, as fsync(2) promises.
+    pub fn has_stable_attributes(&self) -> bool {
+        self.inner.dirty.lock().attributes == Attributes::Stable
     }
 
     /// Whether something that was written is not on stable storage.

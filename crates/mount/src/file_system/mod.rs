@@ -23,6 +23,7 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
+use self::writing::Sync;
 use crate::shared::Shared;
 
 pub(crate) use metadata::Changes;
@@ -270,7 +271,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.sync(fh, false, reply);
+        self.0.sync(fh, Sync::Close, reply);
     }
 
     fn fsync(
@@ -282,7 +283,8 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.sync(fh, datasync, reply);
+        let asked = if datasync { Sync::Data } else { Sync::All };
+        self.0.sync(fh, asked, reply);
     }
 
     fn release(

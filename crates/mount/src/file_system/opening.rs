@@ -341,7 +341,7 @@ impl Shared {
         };
         let shared = Arc::clone(self);
         let (inode, file) = (Arc::clone(&open.inode), Arc::clone(&open.file));
-        self.settle_with_mtime(&inode, &file, move |_| {
+        self.settle_with_mtime((&inode, &file), true, move |_| {
             // Errors of data were told at close; nobody hears those of a release.
             if shared.closed(&open.inode, &open.file, open.writes) {
                 let silly = open.inode.state().silly.take();
@@ -361,7 +361,7 @@ impl Shared {
         data_alone: bool,
         then: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) {
-        if file.is_settled() {
+        if file.is_settled() && (data_alone || file.has_stable_attributes()) {
             self.settled(inode);
             return then(Ok(()));
         }
@@ -380,12 +380,12 @@ impl Shared {
     /// As [`Shared::settle_file`], and the server has the file's time of change.
     pub(super) fn settle_with_mtime(
         self: &Arc<Self>,
-        inode: &Arc<Inode>,
-        file: &Arc<File>,
+        (inode, file): (&Arc<Inode>, &Arc<File>),
+        data_alone: bool,
         then: impl FnOnce(Result<(), CallError>) + Send + 'static,
     ) {
         let (shared, about) = (Arc::clone(self), Arc::clone(inode));
-        self.settle_file((inode, file), false, move |result| match result {
+        self.settle_file((inode, file), data_alone, move |result| match result {
             Ok(()) => shared.tell_mtime(&about, Box::new(then)),
             Err(error) => then(Err(error)),
         });

@@ -10,6 +10,17 @@ use crate::open_files::OpenFile;
 use crate::shared::Shared;
 use crate::waiting::{ReplyEmpty, ReplyWrite};
 
+/// What a program asks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Sync {
+    /// fdatasync(2).
+    Data,
+    /// fsync(2).
+    All,
+    /// close(2): the data are stable then, and others see the file's times.
+    Close,
+}
+
 impl Shared {
     pub fn write(
         self: &Arc<Self>,
@@ -54,13 +65,12 @@ impl Shared {
         }
     }
 
-    /// fsync(2) and close(2); with `data_alone` fdatasync(2).
-    pub fn sync(self: &Arc<Self>, number: FileHandle, data_alone: bool, reply: ReplyEmpty) {
+    pub fn sync(self: &Arc<Self>, number: FileHandle, asked: Sync, reply: ReplyEmpty) {
         let open = or_reply!(self.files.get(number.0).ok_or(Errno::EBADF), reply);
         if let Some(other) = open.unsettled_other() {
             let shared = Arc::clone(self);
             return other.settle_then(move |result| match result {
-                Ok(()) => shared.sync(number, data_alone, reply),
+                Ok(()) => shared.sync(number, asked, reply),
                 Err(error) => reply.error(shared.errno(&error)),
             });
         }
@@ -69,10 +79,11 @@ impl Shared {
             Ok(()) => reply.ok(),
             Err(error) => reply.error(shared.errno(&error)),
         };
-        if data_alone {
-            self.settle_file((&open.inode, &open.file), true, then);
-        } else {
-            self.settle_with_mtime(&open.inode, &open.file, then);
+        let about = (&open.inode, &open.file);
+        match asked {
+            Sync::Data => self.settle_file(about, true, then),
+            Sync::All => self.settle_with_mtime(about, false, then),
+            Sync::Close => self.settle_with_mtime(about, true, then),
         }
     }
 

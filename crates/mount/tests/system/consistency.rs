@@ -323,6 +323,26 @@ fn young_data_wait_for_their_sync_however_often_the_file_is_open() {
     assert!(mounted.calls(COMMIT) > before, "old data were sent before");
 }
 
+/// What fdatasync leaves of a file's attributes is no matter of close, be it of a child's copy.
+#[test]
+fn attributes_are_committed_by_fsync_and_not_by_close() {
+    if !possible() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = of_folder(folder.path());
+    let mounted = server.mount("");
+    let file = File::create(mounted.path.join("f")).unwrap();
+    file.write_all_at(b"log record", 0).unwrap();
+    file.sync_data().unwrap();
+    drop(file.try_clone().unwrap());
+    assert_eq!((mounted.calls(WRITE), mounted.calls(COMMIT)), (1, 0));
+    file.sync_all().unwrap();
+    assert_eq!((mounted.calls(WRITE), mounted.calls(COMMIT)), (1, 1));
+    file.sync_all().unwrap();
+    assert_eq!(mounted.calls(COMMIT), 1);
+}
+
 #[test]
 fn sync_and_o_sync_and_o_direct_are_stable_when_they_return() {
     if !possible() {
