@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,11 @@ def section(cluster: Cluster) -> ClusterSection:
 
 def agents_of(worker: subprocess.Popen[bytes]) -> list[int]:
     """Process ids of a worker's children."""
-    return [
-        int(pid)
-        for task in Path(f"/proc/{worker.pid}/task").iterdir()
-        for pid in (task / "children").read_text().split()
-    ]
+    found: list[int] = []
+    for task in Path(f"/proc/{worker.pid}/task").iterdir():
+        with suppress(FileNotFoundError):  # a thread that has ended meanwhile
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def test_orders_reach_an_agent_and_what_it_left_comes_home(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nfslab._core import LOAD_SCHEMA, CoreError, Load, Server
+from nfslab.offered.hosts import Handed, moved
 
 MIXES = Path(__file__).resolve().parents[2] / "python" / "nfslab" / "shipped" / "mixes"
 
@@ -155,6 +157,24 @@ def test_warm_up_window_and_cool_down_lie_where_they_were_asked() -> None:
     assert report["arrivals"] == 300, "of the window alone"
     # One a millisecond; the one at the end itself is not of the load.
     assert sum(report["series"]["planned"]) == 899
+
+
+@pytest.mark.system
+def test_sums_of_a_host_are_told_by_our_clock() -> None:
+    """What a host measured is moved by how far its clock is ahead, and is a part of the point."""
+    ahead_ns = 1_000_000
+    with Server(json.dumps({"store": "memory"})) as server:
+        plan = plan_of(MIXES / "sfs3.toml", server.port)
+        load = Load(json.dumps(plan | {"part": {"index": 0, "of": 1}}))
+        load.prepare()
+        sums = load.run_part(lambda: time.monotonic_ns() + 50_000_000)
+    handed = Handed(index=0, sums=sums, began_ns=0, lost=None)
+    there, here = (
+        Load(json.dumps(plan)).merge([moved(handed, ns).sums or ""], []) for ns in (0, ahead_ns)
+    )
+    assert there["start_monotonic_ns"] - here["start_monotonic_ns"] == ahead_ns
+    assert there["window_end_ns"] - here["window_end_ns"] == ahead_ns
+    assert there["arrivals"] == here["arrivals"] > 0
 
 
 @pytest.mark.system

@@ -356,6 +356,7 @@ def test_machines_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
         ("[workload]", '[server]\nname = "load1"\n[workload]'),
     )
     record, sealed = made(path)
+    assert record.status == "ok", record.reason
     assert [(one.name, one.kind) for one in record.client_hosts] == [
         ("load2", "cluster"), ("other", "cluster"),
     ]  # fmt: skip

@@ -158,7 +158,8 @@ def moved(one: Handed, offset_ns: int) -> Handed:
     if one.sums is None or not offset_ns:
         return one
     sums = json.loads(one.sums)
-    sums["times"] |= {name: sums["times"][name] - offset_ns for name in _INSTANTS}
+    times = sums["measured"]["accounts"]["times"]
+    times |= {name: times[name] - offset_ns for name in _INSTANTS}
     return one.model_copy(update={"sums": json.dumps(sums)})
 
 
