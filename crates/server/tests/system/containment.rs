@@ -278,7 +278,7 @@ fn handles_of_a_file_system_that_was_just_mounted() {
     let made = fs::File::create(&image).unwrap();
     made.set_len(32 << 20).unwrap();
     let run = |program: &str, arguments: &[&std::path::Path]| {
-        let done = std::process::Command::new(program).args(arguments).output();
+        let done = crate::process::output(std::process::Command::new(program).args(arguments));
         done.is_ok_and(|done| done.status.success())
     };
     let mount = || run("mount", &["-oloop".as_ref(), &image, &top]);

@@ -1,9 +1,11 @@
 //! No path leaves the export, and handles outlive the server: the directory store, attacked.
 
+use crate::process::spawn;
 use crate::trees;
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -59,8 +61,8 @@ fn what_clients_wrote_can_be_executed_here() {
     let run = |name: &str| {
         let mut tries = 0;
         loop {
-            match std::process::Command::new(folder.path().join(name)).status() {
-                Ok(status) => return status.code(),
+            match spawn(&mut Command::new(folder.path().join(name))) {
+                Ok(mut child) => return child.wait().unwrap().code(),
                 // A child of another test has the descriptor until its exec; or it is idle soon.
                 Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => tries += 1,
                 Err(error) => panic!("{name}: {error}"),
