@@ -344,14 +344,14 @@ fn fdatasync_leaves_the_attributes_to_the_next_fsync() {
         assert_eq!(server.with(|state| state.stable.clone()), b"log");
         assert_eq!(calls(procedure::WRITE), writes);
         assert_eq!(calls(procedure::COMMIT), 0);
-        assert!(!file.is_dirty() && !file.is_settled());
+        assert!(file.is_settled() && !file.has_stable_attributes());
     }
     sync_data(&file).unwrap();
     assert_eq!(calls(procedure::COMMIT), 0, "its data are stable");
     for _ in 0..2 {
         file.sync().unwrap();
         assert_eq!((calls(procedure::WRITE), calls(procedure::COMMIT)), (2, 1));
-        assert!(file.is_settled());
+        assert!(file.is_settled() && file.has_stable_attributes());
     }
 }
 

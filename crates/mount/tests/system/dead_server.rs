@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use crate::mounted::between::Between;
-use crate::mounted::{Mounted, Server, possible};
+use crate::mounted::{Mounted, Server, possible, spawn};
 use mount::Unmount;
 
 const OPTIONS: &str = "hard,actimeo=0";
@@ -64,7 +64,7 @@ fn shell(script: &str, path: &Path) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(path);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    command.spawn().unwrap()
+    spawn(command)
 }
 
 fn kill(child: &Child, signal: libc::c_int) {

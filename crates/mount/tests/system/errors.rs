@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use crate::mounted::{Server, possible};
+use crate::mounted::{Server, no_forks, possible};
 use server::protocol::{ExportOptions, Squash};
 
 fn errno<T>(result: std::io::Result<T>) -> Option<i32> {
@@ -19,6 +19,8 @@ fn a_full_server_is_told_at_fsync_or_close_at_the_latest() {
     let server = Server::limited(8 << 20, ExportOptions::default());
     for options in ["", "sync", "wsize=4k,nconnect=2", "writeback"] {
         let mounted = server.mount(options);
+        // A file that a child has open keeps its room.
+        let _closed_is_closed = no_forks();
         let path = mounted.path.join("f");
         let mut file = File::create(&path).unwrap();
         let written = file.write_all(&vec![1; 20 << 20]);

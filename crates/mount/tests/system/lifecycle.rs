@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::mounted::{
     EXPORT, Mounted, Server, ServerProcess, example, held_port, options_for, possible, source,
+    spawn,
 };
 use mount::{Mount, Source, Unmount};
 
@@ -272,14 +273,14 @@ fn a_mount_whose_process_is_killed_leaves_nothing_that_hangs() {
     };
     let server = Server::memory();
     let folder = tempfile::tempdir().unwrap();
-    let mut process = Command::new(program)
-        .arg(format!("127.0.0.1:{EXPORT}"))
-        .arg(folder.path())
-        .arg(options_for(server.port, "hard"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut process = spawn(
+        Command::new(program)
+            .arg(format!("127.0.0.1:{EXPORT}"))
+            .arg(folder.path())
+            .arg(options_for(server.port, "hard"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped()),
+    );
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap())
         .read_line(&mut line)

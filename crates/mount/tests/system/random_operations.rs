@@ -8,9 +8,9 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use crate::mounted::{Server, possible};
+use crate::mounted::{Server, possible, spawn};
 use fastrand::Rng;
 
 const DEFAULT_OPERATIONS: u64 = 2_000;
@@ -228,14 +228,18 @@ fn run(options: &str) {
     let server = Server::memory();
     let mounted = server.mount(options);
     let shadow = mounted.path.with_extension("shadow");
-    let program = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "random_operations::the_program", "--nocapture"])
-        .env(FILE, mounted.path.join("file"))
-        .env(SHADOW, &shadow)
-        .env("NFSLAB_RANDOM_OPERATIONS", operations.to_string())
-        .env("NFSLAB_RANDOM_SEED", seed.to_string())
-        .output()
-        .unwrap();
+    let program = spawn(
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "random_operations::the_program", "--nocapture"])
+            .env(FILE, mounted.path.join("file"))
+            .env(SHADOW, &shadow)
+            .env("NFSLAB_RANDOM_OPERATIONS", operations.to_string())
+            .env("NFSLAB_RANDOM_SEED", seed.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    let program = program.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&program.stderr);
     assert!(program.status.success(), "{said}");
     let second = server.mount("");

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, mpsc};
 use std::time::{Duration, Instant};
 
 use mount::{Mount, MountError, Source, Unmount};
@@ -23,6 +23,21 @@ use server::{Caller, HandleKey};
 use tempfile::TempDir;
 
 pub const EXPORT: &str = "/export";
+/// Between fork(2) and execve(2) a new process has copies of all descriptors of this one: a file
+/// that is closed here meanwhile stays open there, and its mount busy.
+static FORKS: RwLock<()> = RwLock::new(());
+
+/// While it is held no other test begins a process: what is closed is closed.
+pub fn no_forks() -> RwLockReadGuard<'static, ()> {
+    FORKS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins a process. It runs its own program when this returns, and has no descriptors of ours.
+pub fn spawn(command: &mut Command) -> Child {
+    let _alone = FORKS.write().unwrap_or_else(PoisonError::into_inner);
+    command.spawn().unwrap()
+}
+
 const STORE_BYTES: u64 = 1 << 30;
 
 /// Whether a mount can be made here; if not, the reason is printed and the test is left.
@@ -239,14 +254,14 @@ impl ServerProcess {
     pub fn start(program: &Path, folder: &Path) -> Self {
         let pipes = tempfile::tempdir().unwrap();
         let (holder, held) = held_port();
-        let mut starter = Command::new("sh")
-            .args(["-c", STARTER, "sh"])
-            .args([program, folder, pipes.path()])
-            .arg(held.to_string())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut starter = spawn(
+            Command::new("sh")
+                .args(["-c", STARTER, "sh"])
+                .args([program, folder, pipes.path()])
+                .arg(held.to_string())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped()),
+        );
         let answers = BufReader::new(starter.stdout.take().unwrap());
         let mut server = ServerProcess {
             _holder: holder,
