@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from nfslab import clock
 from nfslab._core import LOAD_SCHEMA, CoreError, Load, Server
 from nfslab.offered.hosts import Handed, moved
 
@@ -167,7 +167,7 @@ def test_sums_of_a_host_are_told_by_our_clock() -> None:
         plan = plan_of(MIXES / "sfs3.toml", server.port)
         load = Load(json.dumps(plan | {"part": {"index": 0, "of": 1}}))
         load.prepare()
-        sums = load.run_part(lambda: time.monotonic_ns() + 50_000_000)
+        sums = load.run_part(lambda: clock.monotonic_ns() + 50_000_000)
     handed = Handed(index=0, sums=sums, began_ns=0, lost=None)
     there, here = (
         Load(json.dumps(plan)).merge([moved(handed, ns).sums or ""], []) for ns in (0, ahead_ns)
