@@ -37,8 +37,6 @@ pub struct TransportEvent {
     pub connection: u32,
     /// Whether the sender is the endpoint that sends the NFS calls (`None`: not known yet).
     pub from_client: Option<bool>,
-    /// Whether the sender is the lower one of the connection's two endpoints.
-    pub from_low: bool,
     /// What.
     pub kind: TransportKind,
 }

@@ -23,7 +23,7 @@ use fuser::{
     ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 
-use self::writing::Sync;
+use self::writing::SyncRequest;
 use crate::shared::Shared;
 
 pub(crate) use metadata::Changes;
@@ -271,7 +271,7 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        self.0.sync(fh, Sync::Close, reply);
+        self.0.sync(fh, SyncRequest::Close, reply);
     }
 
     fn fsync(
@@ -283,7 +283,11 @@ impl Filesystem for FileSystem {
         reply: ReplyEmpty,
     ) {
         let reply = self.0.waiting.hold(req, reply);
-        let asked = if datasync { Sync::Data } else { Sync::All };
+        let asked = if datasync {
+            SyncRequest::Data
+        } else {
+            SyncRequest::All
+        };
         self.0.sync(fh, asked, reply);
     }
 

@@ -10,9 +10,9 @@ use crate::open_files::OpenFile;
 use crate::shared::Shared;
 use crate::waiting::{ReplyEmpty, ReplyWrite};
 
-/// What a program asks for.
+/// What is to be stable, and seen by others, when a program goes on.
 #[derive(Clone, Copy, Debug)]
-pub enum Sync {
+pub enum SyncRequest {
     /// fdatasync(2).
     Data,
     /// fsync(2).
@@ -65,7 +65,7 @@ impl Shared {
         }
     }
 
-    pub fn sync(self: &Arc<Self>, number: FileHandle, asked: Sync, reply: ReplyEmpty) {
+    pub fn sync(self: &Arc<Self>, number: FileHandle, asked: SyncRequest, reply: ReplyEmpty) {
         let open = or_reply!(self.files.get(number.0).ok_or(Errno::EBADF), reply);
         if let Some(other) = open.unsettled_other() {
             let shared = Arc::clone(self);
@@ -81,9 +81,9 @@ impl Shared {
         };
         let about = (&open.inode, &open.file);
         match asked {
-            Sync::Data => self.settle_file(about, true, then),
-            Sync::All => self.settle_with_mtime(about, false, then),
-            Sync::Close => self.settle_with_mtime(about, true, then),
+            SyncRequest::Data => self.settle_file(about, true, then),
+            SyncRequest::All => self.settle_with_mtime(about, false, then),
+            SyncRequest::Close => self.settle_with_mtime(about, true, then),
         }
     }
 

@@ -49,7 +49,6 @@ impl<O: Output> Calls<O> {
                 time_ns: message.first.time_ns,
                 connection: message.connection,
                 from_client: Some(false),
-                from_low: message.from <= message.to,
                 kind: TransportKind::WithoutCall {
                     ends: [*message.from, *message.to],
                 },

@@ -145,7 +145,6 @@ pub(super) fn tell<S: Sink>(
             time_ns,
             connection: scene.connection,
             from_client: sender.client,
-            from_low: sender.low,
             kind,
         });
     }

@@ -225,7 +225,6 @@ mod tests {
             time_ns,
             connection: 1,
             from_client: Some(client),
-            from_low: client,
             kind,
         }
     }

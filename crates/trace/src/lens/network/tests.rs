@@ -174,7 +174,6 @@ fn connections_without_end_stay_bounded() {
             time_ns: i64::from(connection),
             connection,
             from_client: Some(true),
-            from_low: true,
             kind: DATA,
         };
         lens.transport(&event);

@@ -126,7 +126,6 @@ impl Capture {
                 time_ns: START_NS + time_ns,
                 connection,
                 from_client: Some(from_client),
-                from_low: from_client,
                 kind,
             }),
         ));
