@@ -14,7 +14,7 @@ import pytest
 from distributed.protocol.utils import pack_frames_prelude
 from nfslab.cluster.certificates import CERTIFICATE, KEY, Papers
 from nfslab.cluster.landing import Landing
-from nfslab.cluster.remote import AgentThere
+from nfslab.cluster.remote import UNREAD_MAX, AgentThere
 from nfslab.errors import RunFailed, UsageError
 
 from tests.cluster.clusters import Cluster, lasting
@@ -103,6 +103,17 @@ def test_an_agent_says_events_and_nothing_else(wrong: str) -> None:
     assert agent.events(0) == [
         {"event": "ready"}, {"event": "ended", "why": "exit code 1 [2J"},
     ]  # fmt: skip
+
+
+def test_events_that_nobody_reads_are_bounded() -> None:
+    member: Any = None
+    agent = AgentThere(member, 0)
+    agent.heard("said", b'{"event": "progress"}\n' * UNREAD_MAX)
+    with pytest.raises(ValueError, match="nobody read"):
+        agent.heard("said", b'{"event": "progress"}\n')
+    assert len(agent.events(0)) == UNREAD_MAX
+    agent.heard("said", b'{"event": "done"}\n')
+    assert agent.events(0) == [{"event": "done"}]
 
 
 def test_a_folder_comes_home(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ BEAT_S: Final = 0.4
 """How long a host keeps a question open when its agents say nothing."""
 PIECE_BYTES: Final = 4 << 20
 PIECE_S: Final = 60.0
+UNREAD_MAX: Final = 10_000
+"""Events of an agent that nobody has read yet: progress comes some times a second."""
 SCHEME: Final = "tls://"
 
 
@@ -136,6 +138,8 @@ class AgentThere(Agent):
             event = None if line is None else json.loads(line)
             if not isinstance(event, dict) or not isinstance(event.get("event"), str):
                 raise ValueError("an agent said what is no event, or too much at once")
+            if self._events.qsize() >= UNREAD_MAX:
+                raise ValueError(f"an agent said {UNREAD_MAX} events that nobody read")
             self._events.put(event)
 
     def lost(self, why: str) -> None:
