@@ -27,6 +27,8 @@ from tests.machine import needs
 pytestmark = [pytest.mark.system, needs.root]
 
 NOBODY = 65534
+BOUND = 256 << 20
+"""What a server holds for all its clients, bytes (docs/server.md)."""
 STRANGER = """
 import encodings.idna, json, os, socket, sys  # before it is nobody, who cannot read modules
 port, pid, tcp, udp, count = json.loads(sys.argv[1])
@@ -160,7 +162,11 @@ def test_a_client_on_another_address_of_this_machine_is_a_user_of_it() -> None:
 
 @pytest.mark.long
 def test_floods_in_a_row_take_no_more_memory_than_one(tmp_path: Path) -> None:
-    """Replies that nobody takes, then halves of WRITEs: from other threads, of other sizes."""
+    """Replies that nobody takes, then halves of WRITEs: from other threads, of other sizes.
+
+    The books are exact. What the process takes is more, by gaps between pieces of other sizes: half of it at the
+    most. With a heap for each thread it was 427 MiB.
+    """
     (tmp_path / "file").write_bytes(bytes(1 << 20))
     reading = (6, struct.pack(">QI", 0, 1 << 20), b"", 16)
     writing = (7, struct.pack(">QIII", 0, 1 << 20, 2, 1 << 20), bytes((1 << 20) - 5), 1)
@@ -173,8 +179,8 @@ def test_floods_in_a_row_take_no_more_memory_than_one(tmp_path: Path) -> None:
             flood(served.port, (struct.pack(">I", mark) + message) * times)
         most = memory(served.process.pid, "VmHWM") - before
         counted = served.end()["counters"]
-    assert counted["held_bytes_peak"] > 128 << 20, "it was a flood"
-    assert most < 320 << 20
+    assert 128 << 20 < counted["held_bytes_peak"] <= BOUND, "it was a flood"
+    assert most < BOUND * 3 // 2
 
 
 def flood(port: int, bytes_each: bytes) -> None:
