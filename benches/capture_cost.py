@@ -267,7 +267,7 @@ def copying_share(load: Load) -> float:
 def program(profile: str) -> Path:
     """Builds the load's program."""
     command = ["cargo", "build", "--quiet", "--profile", profile]
-    command += ["-p", "nfslab-trace", "--example", "rpc_load"]
+    command += ["--workspace", "--example", "rpc_load"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return target / ("debug" if profile == "dev" else profile) / "examples" / "rpc_load"

@@ -119,7 +119,7 @@ def run(command: Sequence[str], folder: Path, stdin: IO[bytes] | None = None) ->
 def header_walk(profile: str) -> Path:
     """Builds the floor's program."""
     command = ["cargo", "build", "--quiet", "--profile", profile]
-    command += ["-p", "nfslab-trace", "--example", "header_walk"]
+    command += ["--workspace", "--example", "header_walk"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return target / ("debug" if profile == "dev" else profile) / "examples" / "header_walk"

@@ -276,13 +276,13 @@ def main() -> int:
     window_ms = SMALL_WINDOW_MS if options.small else options.window_ms
     if options.recording:
         rounds = f"recording={options.recording}"
-        return recording(benchmark("nfslab-load", "generator", options.profile, window_ms, rounds))
+        return recording(benchmark("generator", options.profile, window_ms, rounds))
     client = benchmark(
         "nfslab-client", "getattr", options.profile, *([SMALL_CALLS] if options.small else [])
     )
     bare = [row for row in CLIENT_ROW.findall(client) if row[1].startswith("bare")]
     floor_us = next(float(row[2]) for row in bare if row[0] == "64")
-    text = benchmark("nfslab-load", "generator", options.profile, window_ms)
+    text = benchmark("generator", options.profile, window_ms)
     print(f"Linux {platform.release()}, profile {options.profile}, windows of {window_ms} ms")
     print(f"bare exchange at depth 64: {floor_us:.2f} us/op\n")
     print("| load | ops/s | CPU us/op | times bare | aim |")

@@ -28,6 +28,8 @@ PAGES = sorted(path for path in ANSWERS.glob("*.md") if path.stem != "README")
 LINES_MAX = 80
 PAGE_BYTES = 8192
 DRAIN_BYTES_PER_NS = 400 * 1024 / 1e9
+ROOM = 60
+"""Pages of 8 KiB in 480 KiB."""
 FILL = 96
 """WRITEs of 32 KiB that make the file of 3 MiB, before anything is timed."""
 
@@ -79,9 +81,10 @@ def served(experiment: Experiment, one: Row) -> list[Row]:
     return sorted(kept, key=lambda row: row["started_ns"])
 
 
-def waits_ns(writes: list[Row], room: int, used: float = 0.0) -> list[float]:
-    """How long each WRITE waits for memory of so many pages, of which `used` bytes are taken."""
+def waits_ns(writes: list[Row], room: int) -> list[float]:
+    """How long each WRITE waits for memory of so many pages."""
     waits: list[float] = []
+    used = 0.0
     as_of_ns = float(writes[0]["started_ns"])
     for write in writes:
         now_ns = max(as_of_ns, float(write["started_ns"]))
@@ -106,34 +109,21 @@ def test_the_step_of_the_syncs_is_where_the_nvram_is_full(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the page, whatever the pauses between; what prepared the run may still be in it."""
-    made = run(capsys, tmp_path, "answer-nvram", 'experiment.collectors=["rpc", "nfs_server"]')
+    asked = ['experiment.collectors=["rpc", "nfs_server"]', "workload.transactions=100"]
+    asked += ['axes.nvram=[0, "480k", "32M"]']
+    made = run(capsys, tmp_path, "answer-nvram", *asked)
     for one in runs(made):
         writes = served(made, one)
         waited_ns = [float(write["finished_ns"] - write["started_ns"]) for write in writes]
-        first = first_slow(waited_ns)
-        if one["nvram"] == "none":
+        if one["nvram"] == "0":
             assert min(waited_ns) >= 20e6
-        elif one["nvram"] == "32 MB":
-            assert statistics.median(waited_ns) < 1e6
+        elif one["nvram"] == "32M":
+            assert min(waited_ns) < 1e6
         else:
-            room = int(one["nvram"].split()[0])
             # A thread may have lost its processor before it took the memory: more was drained then.
             at_end = [write | {"started_ns": write["finished_ns"]} for write in writes]
-            assert first <= first_slow(waits_ns(at_end, room))
-            assert first <= first_slow(waits_ns(at_end, 2 * room))
-            # When the first of some waits ends it is just full: from there every wait follows. One
-            # alone may be a thread that had no processor.
-            slow = [ns > 1e6 for ns in waited_ns]
-            first = next((n for n in range(len(slow)) if all(slow[n : n + 3])), len(slow))
-            later = writes[first + 1 :]
-            if len(later) < 4:  # so slow a machine that the memory drains as fast as it fills
-                continue
-            drained = (later[0]["started_ns"] - writes[first]["finished_ns"]) * DRAIN_BYTES_PER_NS
-            due_ns = waits_ns(later, room, room * PAGE_BYTES - drained)
-            off_ns = [seen - due for seen, due in zip(waited_ns[first + 1 :], due_ns, strict=True)]
-            # Some wake up late, of which the first one may be one: all are due the earlier then.
-            assert statistics.quantiles(off_ns, n=4)[0] - min(off_ns) < 0.1e6
-            assert min(off_ns) < 0.1e6
+            assert first_slow(waited_ns) <= first_slow(waits_ns(at_end, ROOM))
+            assert min(waited_ns) < 1e6
 
 
 @pytest.mark.long

@@ -122,9 +122,8 @@ def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
         report, _ = measured(asked, 2, stopping)
     assert not report["valid"]
     first = report["reasons"][0]["text"]
-    # The load, silence and overtime; the start may be near before the limit is reckoned.
-    limit_s = int(re.findall(r"process 2 of 2 .* within (\d+) s", first)[0])
-    assert 11 <= limit_s <= 17
+    # The load, silence and overtime, from a start that may be near.
+    assert int(re.findall(r"process 2 of 2 .* within (\d+) s", first)[0]) >= 11
     stopping.assert_none_is_left()
 
 
