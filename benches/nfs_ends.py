@@ -46,7 +46,7 @@ AIMS_US = {
 
 def benchmark(name: str, profile: str, *arguments: object) -> str:
     """What the Rust benchmark prints."""
-    # Of the workspace: with one package alone its dependencies have other features, and are built again.
+    # Of the workspace: for one package alone dependencies were built again, with other features.
     command = ["cargo", "bench", "--quiet", "--locked", "--profile", profile]
     command += ["--workspace", "--bench", name, "--", *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -8,7 +8,6 @@ of many, or is more than the refuted answer could give.
 from __future__ import annotations
 
 import re
-import statistics
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

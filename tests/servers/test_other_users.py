@@ -164,8 +164,8 @@ def test_a_client_on_another_address_of_this_machine_is_a_user_of_it() -> None:
 def test_floods_in_a_row_take_no_more_memory_than_one(tmp_path: Path) -> None:
     """Replies that nobody takes, then halves of WRITEs: from other threads, of other sizes.
 
-    The books are exact. What the process takes is more, by gaps between pieces of other sizes: half of it at the
-    most. With a heap for each thread it was 427 MiB.
+    The books are exact. The process takes more, by gaps between pieces of other sizes: half of it
+    at the most. With a heap for each thread it was 427 MiB.
     """
     (tmp_path / "file").write_bytes(bytes(1 << 20))
     reading = (6, struct.pack(">QI", 0, 1 << 20), b"", 16)
