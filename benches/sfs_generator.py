@@ -13,10 +13,11 @@ of 4 KiB at 3 us; lateness p99 within 100 us; recording every call within 5 % of
 for an operation within each round of four windows (crates/load/benches/generator.rs): many rounds
 of short windows tell a few per cent apart.
 
---memory: `nfslab sfs` as a process of its own against `nfslab serve --null`: its resident memory in
-the course of --operations operations (10 million), and with 1,000 to 1,000,000 files.
+--memory: the program of `nfslab sfs` (`nfslab.offered.measuring`) against `nfslab serve --null`:
+its resident memory in the course of --operations operations (10 million), and with 1,000 to
+1,000,000 files.
 
---fio PROGRAM: fio with its engine `nfs` (libnfs) in turns with `nfslab sfs`, both against the same
+--fio PROGRAM: fio with its engine `nfs` (libnfs) in turns with that program, both against the same
 `nfslab serve --null`: READs of 4 KiB, 64 at once, CPU of either generator. The engine knows no
 GETATTR: it reads and writes. A fio with it: configure and make of fio's public source where
 libnfs-dev is installed.
@@ -41,7 +42,9 @@ from nfs_ends import CLIENT_ROW, SMALL_CALLS, benchmark
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
 from nfslab.machine.resources import Resources
+from nfslab.offered.plans import Mounted
 from nfslab.servers import embedded_process as embedded_server
+from nfslab.workloads.sfs import PROGRAM, SfsParameters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +113,7 @@ def recording(text: str) -> int:
 
 
 class Bench:
-    """`nfslab sfs` against one `nfslab serve --null`, each a process of its own."""
+    """The program of `nfslab sfs` against one `nfslab serve --null`, each a process of its own."""
 
     def __init__(self, folder: Path, server: embedded_server.EmbeddedServer) -> None:
         self.folder = folder
@@ -118,13 +121,17 @@ class Bench:
 
     def command(self, mix: dict[str, Any], time_s: float, files: int) -> list[str]:
         """64 processes without think time; `files` worked on, all of them."""
-        path = self.folder / "mix.json"
-        path.write_text(json.dumps(mix | {"file_set": {"file_sizes_bytes": {"65536": 1}}}))
+        parameters = SfsParameters(
+            data="server", load=1000, mode="closed", processes=DEPTH, think="saturated",
+            mix_table=mix | {"file_set": {"file_sizes_bytes": {"65536": 1}}}, files=files,
+            warm_up=0.2, duration=time_s,
+        )  # fmt: skip
         ports = f"port={self.server.port},mountport={self.server.mount_port}"
-        argv = [sys.executable, "-m", "nfslab", "sfs", self.server.source, "-o", ports, "--json"]
-        argv += ["--calibration", "--mix", str(path), "--load", "1000", "--mode", "closed"]
-        argv += ["--clients", "1", "--processes", str(DEPTH), "--think", "saturated"]
-        return [*argv, "--files", str(files), "--warm-up", "0.2s", "--time", f"{time_s:g}s"]
+        point = parameters.point([Mounted(self.server.source, ports)], 0, calibration=True)
+        path = self.folder / "asked.json"
+        alone = {"generators": 1, "calls": None, "prepare_only": False}
+        path.write_text(json.dumps({"plan": point.plan()} | alone))
+        return [sys.executable, "-m", PROGRAM, str(path)]
 
     def point(self, mix: dict[str, Any], time_s: float, files: int = 1000) -> dict[str, Any]:
         return self.watched(mix, time_s, files)[0]
@@ -142,8 +149,8 @@ class Bench:
             while process.poll() is None:
                 seen.append(resident_bytes(process.pid))
                 time.sleep(SAMPLE_S)
-        (point,) = json.loads(out.read_text())["points"]
-        if point.get("failed") or point["unexpected"]:
+        point = json.loads(out.read_text())
+        if point["unexpected"]:
             raise SystemExit(f"{point['reasons']}")
         return point, [value for value in seen if value]
 

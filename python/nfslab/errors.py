@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from pathlib import Path
 
 
 class NfslabError(Exception):
@@ -71,6 +72,8 @@ class Interrupted(NfslabError):
     """The person (or the system) asked us to stop; everything finished is kept."""
 
     exit_code = 130
+    folder: Path | None = None
+    """Of the results, where something is kept."""
 
 
 class Terminated(KeyboardInterrupt):

@@ -1,248 +1,174 @@
-"""`nfslab sfs`: its points, its table, what it keeps, how it ends.
+"""`nfslab sfs`: its experiment, its figures, how it ends.
 
-Most of it with a planted load in place of the core's, whose server answers so many a second. The
-generator's own truth is tested in crates/load.
+The generator's own truth is tested in crates/load, the search in tests/offered.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab import _core
-from nfslab._core import CoreError, Histogram, Server
+from nfslab._core import Server
 from nfslab.cli import sfs
-from nfslab.display.figures import Lines, Panel
-from nfslab.display.sections import Section
-from nfslab.machine.emulation import SENTENCE
-from nfslab.offered.page import RESPONSES, section
+from nfslab.experiment.reading import Experiment, read_experiment
+from nfslab.results.store import ExperimentFolder
+from nfslab.workloads.sfs import SfsParameters
 
 from tests.cli.invocation import nfslab
+from tests.cli.serving import serving
 from tests.waiting import until
 
 Capture = pytest.CaptureFixture[str]
 SMALL = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
-CAPACITY = 500.0
 EXPORT = "127.0.0.1:/export"
 
 
-def point(offered: float, achieved: float, *, valid: bool) -> dict[str, Any]:
-    reasons = [] if valid else [{"kind": "late", "text": "it was late"}]
-    response = dict.fromkeys(RESPONSES.values(), 2000000.0)
-    return {
-        "offered_ops_per_s": offered, "achieved_ops_per_s": achieved, "response": response,
-        "valid": valid, "reasons": reasons, "operations": [], "outstanding_mean": 1.0,
-        "notes": [], "processes": [], "mounts": [], "not_sent": 0, "not_drawn": 0,
-        "little": {"residual_ns": 0, "rate_times_response": 1.0},
-        "touched": dict.fromkeys(
-            ("set_files", "set_bytes", "accessed_files", "accessed_bytes", "files", "bytes"), 1
-        ),
-    }  # fmt: skip
-
-
-def operation(name: str, answered: int, mean_ms: float) -> dict[str, Any]:
-    response = dict.fromkeys(RESPONSES.values(), mean_ms * 1e6)
-    return {
-        "operation": name, "calls": answered, "answered": answered, "share": 0.5, "failed": 0,
-        "asked_share": 0.5, "retransmissions": 0, "response": response, "statuses": {},
-    }  # fmt: skip
-
-
-class PlantedLoad:
-    """In place of the core's: a server that answers 500 a second, in 2 ms below that, else 80."""
-
-    def __init__(self, plan: str) -> None:
-        self.asked = json.loads(plan)
-        self.rate: float = self.asked["load"]["rate_ops_per_s"]
-
-    def prepare(self, show: Callable[[dict[str, Any]], object]) -> list[dict[str, Any]]:
-        show({"stage": "prepare", "step": "files", "mount": 0, "mounts": 1, "done": 60,
-              "total": 60, "written_bytes": 1 << 20})  # fmt: skip
-        return [{"server": "127.0.0.1", "files_found": 1000, "files_made": 60}]
-
-    def run(self, show: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        show({"stage": "run", "phase": "warm_up", "elapsed_ns": 1, "total_ns": 2, "answered": 7,
-              "outstanding": 3})  # fmt: skip
-        made = point(self.rate, min(self.rate, CAPACITY), valid=self.rate < 2000)
-        if self.rate > CAPACITY:
-            made["response"] = dict.fromkeys(RESPONSES.values(), 80e6)
-        window = {"window_start_ns": 0, "window_end_ns": 10**9, "arrivals": round(self.rate)}
-        return made | window | {"plan": self.asked, "answered": 1}
-
-    def histograms(self) -> dict[str, Histogram]:
-        one = Histogram()
-        one.record(1)
-        return {"all": one}
-
-
-@pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_core, "Load", PlantedLoad)
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def source(port: int) -> list[str]:
     return [EXPORT, "-o", f"port={port},mountport={port}"]
 
 
-@pytest.mark.usefixtures("planted")
-def test_a_ladder_is_kept_and_shown(tmp_path: Path, capsys: Capture) -> None:
-    out = tmp_path / "points.json"
-    asked = ("sfs", EXPORT, "--load", "200..600:200", "--out", out, *SMALL)
-    said = nfslab(capsys, *asked, "--json")
-    result = json.loads(said.out)
-    assert (said.code, json.loads(out.read_text())) == (0, result)
-    assert [one["offered_ops_per_s"] for one in result["points"]] == [200, 400, 600]
-    assert (result["curve"]["highest"], result["curve"]["saturated"]) == (2, [2])
-    for one in result["points"]:
-        every = Histogram.from_v2(base64.b64decode(one["histograms"]["all"]))
-        assert every.count == one["answered"]
-        assert (one["plan"]["measure_s"], one["plan"]["warm_up_s"]) == (0.3, 0.1)
-        assert one["plan"]["file_set"]["files"] == 60
-    said = nfslab(capsys, *asked)
-    assert said.out.splitlines()[0] == f"{EXPORT}: SPEC SFS 3.0, NFS version 3"
-    lines = said.out.splitlines()
-    at = next(n for n, line in enumerate(lines) if line.startswith("offered "))
-    quantiles = ["mean", "p50", "p90", "p99", "p99.9"]
-    assert lines[at].split()[:7] == ["offered", "achieved", *quantiles]
-    rows = [re.split(r"  +", line.strip())[:3] for line in lines[at + 1 : at + 4]]
-    assert rows == [["200/s", "200/s", "2 ms"], ["400/s", "400/s", "2 ms"],
-                    ["600/s", "500/s", "80 ms"]]  # fmt: skip
-    assert "[1/3] 200 ops/s: file set, " in said.err
-    assert "[3/3] 600 ops/s: warm up" in said.err
+def experiment(here: Path, *arguments: str) -> Experiment:
+    """What the options ask for."""
+    asked = sfs.command.make_context("sfs", list(arguments)).params
+    targets = asked.pop("targets")
+    sfs._check(targets, asked)
+    file = here / "sfs.toml"
+    file.write_text(sfs._text(sfs._sections(targets, asked), asked["ladder"]))
+    return read_experiment(file)
 
 
-@pytest.mark.usefixtures("planted")
-def test_a_search_says_what_it_found(capsys: Capture) -> None:
-    found = ("sfs", EXPORT, "--find", "mean<50ms", "--precision", "10%", *SMALL)
-    said = nfslab(capsys, *found, "--json")
-    search = json.loads(said.out)["search"]
-    assert (said.code, search["goal"]) == (0, "mean < 50 ms")
-    assert CAPACITY / 1.1 <= search["found_ops_per_s"] <= CAPACITY < search["missed_at_ops_per_s"]
-    assert search["points"] == len(json.loads(said.out)["points"])
+def test_options_are_an_experiment(here: Path) -> None:
+    made = experiment(
+        here, "a:/b,port=5", "b:/c", "-o", "rsize=8192", "--load", "200..600:200", "--time", "3s",
+        "--mode", "closed", "--clients", "2", "--bytes-per-op", "64k", "--silence", "9s",
+        "--verify", "50%", "--repetition", "7", "--generators", "3", "--calibration",
+    )  # fmt: skip
+    assert made.warnings == []
+    assert [point.factors["load"] for point in made.points] == [200, 400, 600]
+    assert (made.section.order, made.section.blocks, made.section.seed) == ("fixed", (1, 1), 7)
+    setup = made.points[1].setup
+    targets = {name: one.parameters.model_dump() for name, one in setup.targets.items()}
+    assert [one["server"] for one in targets.values()] == ["a:/b", "b:/c"]
+    options = [one["mount_options"] for one in targets.values()]
+    assert options == [["rsize=8192", "port=5"], ["rsize=8192"]]
+    found = setup.workload.parameters
+    expected = SfsParameters(
+        data="server", data_2="server_2", load=400, duration=3, mode="closed", clients=2,
+        bytes_per_op=65536, silence=9, verify_share=0.5, generators=3, calibration=True,
+    )  # fmt: skip
+    assert found == expected
+    published = experiment(here, "null", "--load", "1", "--as-published", "--warm-up", "1s")
+    assert published.points[0].setup.workload.parameters.model_dump()["duration"] == 300
+    assert published.points[0].setup.workload.parameters.model_dump()["warm_up"] == 1
 
 
-@pytest.mark.usefixtures("planted")
-def test_points_that_do_not_count_are_exit_code_1(capsys: Capture) -> None:
-    """And the generator's limit is never taken for the server's."""
-    said = nfslab(capsys, "sfs", EXPORT, "--load", "400,3000", *SMALL)
-    assert (said.code, "1 of 2 points" in said.err) == (1, True)
-    (row,) = [line for line in said.out.splitlines() if "INVALID" in line]
-    assert "peak" not in row
-    alone = nfslab(capsys, "sfs", EXPORT, "--load", "3000", *SMALL, "--json")
-    assert (alone.code, json.loads(alone.out)["curve"]["peak"]) == (1, None)
+def test_hosts_are_a_number_or_names(here: Path) -> None:
+    def client(*arguments: str) -> Any:
+        return experiment(here, "memory", "--load", "1", *arguments).points[0].setup.client
 
-
-@pytest.mark.parametrize("here", [True, False])
-@pytest.mark.usefixtures("planted")
-def test_an_emulated_processor_is_told(
-    here: bool, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sfs, "is_emulated", lambda: here)
-    asked = ("sfs", EXPORT, "--load", "100", *SMALL)
-    assert nfslab(capsys, *asked).out.startswith(SENTENCE) is here
-    assert (json.loads(nfslab(capsys, *asked, "--json").out)["emulated"] == SENTENCE) is here
-
-
-@pytest.mark.usefixtures("planted")
-def test_a_file_set_alone_is_made_and_told(capsys: Capture) -> None:
-    said = nfslab(capsys, "sfs", EXPORT, "--load", "100", *SMALL, "--prepare-only")
-    assert said.out == "for 100 ops/s: 127.0.0.1: 1,000 files found, 60 made\n"
-
-
-def test_a_server_that_is_gone_fails_its_points_and_the_rest_goes_on(
-    capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(self: PlantedLoad, show: object) -> None:
-        error = CoreError(f"{EXPORT} cannot be mounted")
-        error.kind, error.what, error.why, error.fix = "io", str(error), "it is away", "start it"
-        raise error
-
-    monkeypatch.setattr(_core, "Load", PlantedLoad)
-    monkeypatch.setattr(PlantedLoad, "prepare", gone)
-    said = nfslab(capsys, "sfs", EXPORT, "--load", "100,200", *SMALL, "--json")
-    result = json.loads(said.out)
-    assert [one["failed"] for one in result["points"]] == ["io", "io"]
-    assert result["points"][0]["reasons"][0]["text"] == f"{EXPORT} cannot be mounted: it is away"
-    assert (said.code, "2 of 2 points" in said.err, "fix: start it" in said.err) == (1, True, True)
-    assert result["curve"]["peak"] is None
-    assert "failed (io)" in nfslab(capsys, "sfs", EXPORT, "--load", "100", *SMALL).out
-    search = nfslab(capsys, "sfs", EXPORT, "--find", "mean<1ms", *SMALL)
-    assert (search.code, "it is away" in search.err) == (1, True)
+    local = client("--hosts", "3", "--generators", "2")
+    assert (local.host, local.host_names, local.processes) == (
+        "local", ["host1", "host2", "host3"], 2,
+    )  # fmt: skip
+    assert client("--hosts", "2", "--namespaces").host == "namespace"
+    there = client("--hosts", "load1, load2", "--cluster", "tls://prime:8786")
+    assert (there.host, there.hosts) == ("cluster", ["load1", "load2"])
 
 
 @pytest.mark.system
-def test_a_real_ladder_and_its_page(tmp_path: Path, capsys: Capture) -> None:
+def test_a_ladder_its_page_and_what_is_kept(here: Path, capsys: Capture) -> None:
     """Whether its points are valid is the machine's; that all adds up is not."""
-    page, out = tmp_path / "load.html", tmp_path / "points.json"
     with Server(json.dumps({"store": "memory"})) as server:
-        load = ["--load", "300,600", "--mix", "laddis", "--html", page, "--out", out]
-        nfslab(capsys, "sfs", *source(server.port), *load, *SMALL)
+        made = nfslab(capsys, "sfs", *source(server.port), "--load", "600", *SMALL,
+                      "--mix", "laddis", "--prepare-only")  # fmt: skip
+        load = ["--load", "300,600", "--mix", "laddis", "--html", "load.html", "--json"]
+        said = nfslab(capsys, "sfs", *source(server.port), *load, *SMALL)
         mounted = server.counters()
-    points = json.loads(out.read_text())["points"]
-    made = [one["mounts"][0] for one in points]
-    assert [(one["files_found"], one["files_made"]) for one in made] == [(0, 60), (60, 0)]
+    assert made.out == f"for 600 ops/s: {EXPORT}: 0 files found, 60 made\n"
+    told = json.loads(said.out)
+    points = told["points"]
+    assert said.code == told["exit_code"] == int(told["failed"] > 0)
+    assert [one["offered_ops_per_s"] for one in points] == [300, 600]
+    assert [one["mounts"][0]["files_made"] for one in points] == [0, 0]
     for one in points:
         assert (one["unexpected"], one["little"]["residual_ns"]) == ([], 0)
         assert sum(row["answered"] for row in one["operations"]) == one["answered"]
-        assert {row["operation"] for row in one["operations"]} >= {"LOOKUP", "READ", "READLINK"}
+        assert (one["plan"]["measure_s"], one["plan"]["warm_up_s"]) == (0.3, 0.1)
     assert mounted["calls"] >= sum(row["calls"] for one in points for row in one["operations"])
-    content = section(json.loads(out.read_text()))
-    shown_rates = [row[1].value for row in content.tables[0].rows]
-    assert shown_rates == [one["achieved_ops_per_s"] for one in points]
-    text = page.read_text()
+    (curve,) = told["offered_load"]["curves"]
+    shown = [one["achieved_ops_per_s"] or one["refused"] for one in curve["points"]]
+    rates = [one.get("median", one.get("achieved_ops_per_s")) for one in shown]
+    assert rates == [one["achieved_ops_per_s"] for one in points]
+    text = (here / "load.html").read_text()
     assert all(f'id="{name}"' in text for name in ("load-achieved", "load-response"))
+    assert len(ExperimentFolder.open(Path(told["folder"])).sealed_runs()) == 2
+
+
+@pytest.mark.system
+def test_a_search_says_what_it_found(capsys: Capture) -> None:
+    """A server of one thread that takes 10 ms cannot do what is tried first."""
+    model = {"threads": 1, "service_ns": 10_000_000}
+    with Server(json.dumps({"store": "memory", "model": model})) as server:
+        asked = ["sfs", *source(server.port), "--find", "mean<1h", "--precision", "100%", "--json"]
+        said = nfslab(capsys, *asked, "--mode", "closed", *SMALL, "--files", "8")
+    told = json.loads(said.out)
+    search = told["search"]
+    assert (said.code, search["goal"]) == (0, "mean < 3.6e+06 ms")
+    assert search["points"] == len(told["points"]) > 1
+    tried = [one["offered_ops_per_s"] for one in told["points"]]
+    assert tried[:2] == [1000, 500], said.err
+    assert search["found_ops_per_s"] is None or search["found_ops_per_s"] in tried
+
+
+@pytest.mark.system
+def test_what_cannot_be_reached_is_said_of_each_point(capsys: Capture) -> None:
+    with Server(json.dumps({"store": "memory"})) as server:
+        gone = source(server.port)
+    said = nfslab(capsys, "sfs", *gone, "--load", "100,200", *SMALL)
+    assert (said.code, said.out.count("does not count")) == (1, 2)
+    assert "Connection refused" in said.out
+    search = nfslab(capsys, "sfs", *gone, "--find", "mean<1ms", *SMALL)
+    assert (search.code, "the search cannot go on" in search.err) == (1, True)
+    assert "Connection refused" in search.err
 
 
 @pytest.mark.long
-def test_an_interrupted_ladder_keeps_its_points(tmp_path: Path) -> None:
-    out = tmp_path / "points.json"
-    loads = ",".join(["100", *["200"] * 900])
-    command = [sys.executable, "-m", "nfslab", "sfs", "memory", "--load", loads, "--out", str(out)]
+def test_hosts_make_points_together(capsys: Capture) -> None:
+    with serving("--memory") as served:
+        asked = ["sfs", *source(served.port), "--load", "200,400", "--hosts", "2", *SMALL]
+        asked += ["--mix", "laddis", "--time", "1s"]
+        said = nfslab(capsys, *asked, "--generators", "2", "--json")
+    told = json.loads(said.out)
+    for report in told["points"]:
+        assert len({process["pid"] for process in report["processes"]}) == 4
+        assert report["little"]["residual_ns"] == 0
+    made = [report["mounts"][0]["files_made"] for report in told["points"]]
+    assert sum(made) <= 60, "once for all"
+
+
+@pytest.mark.long
+def test_an_interrupted_ladder_keeps_its_points(here: Path) -> None:
+    loads = ",".join(str(number) for number in range(100, 1000))
+    command = [sys.executable, "-m", "nfslab", "sfs", "memory", "--load", loads]
     command += ["--files", "60", "--time", "0.2s", "--warm-up", "0s", "--json"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
-        until(lambda: out.exists() or process.poll() is not None)
+        until(lambda: list(here.glob("results/*/runs/b*")) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
         printed, _ = process.communicate()
     assert process.returncode == 130
-    kept = json.loads(out.read_text())
-    assert len(kept["points"]) >= 1
-    assert json.loads(printed)["points"][: len(kept["points"])] == kept["points"]
-
-
-def panels(made: Section, number: int) -> Sequence[Panel]:
-    drawn = made.figures[number].views[0].load()
-    assert isinstance(drawn, Lines)
-    return drawn.panels
-
-
-def summary(points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    highest = max((i for i, one in enumerate(points) if one["valid"]), default=None)
-    curve = {
-        "highest": highest, "peak": None, "knee": None, "saturated": [],
-        "overall_response_s": 0.002,
-    }  # fmt: skip
-    return {"targets": ["a:/b"], "mix": "sfs3", "points": points, "curve": curve}
-
-
-def test_what_does_not_count_is_a_dot_beside_the_curve() -> None:
-    points = [point(100, 99, valid=True), point(200, 140, valid=False), point(150, 149, valid=True)]
-    made = section(summary(points))
-    (panel,) = panels(made, 0)
-    drawn = {series.label: (list(series.x), list(series.y)) for series in panel.series}
-    assert drawn["achieved"] == ([100, 150], [99, 149])
-    assert drawn["does not count"] == ([200], [140])
-    assert len(made.problems) == 1
-    (panel,) = panels(made, 1)
-    assert all(list(series.y) == [2.0, 2.0] for series in panel.series)
-    nothing = section(summary([point(100, 99, valid=False), point(200, 140, valid=False)]))
-    assert nothing.figures[1].views[0].load() is None
+    (folder,) = (here / "results").iterdir()
+    kept = ExperimentFolder.open(folder).sealed_runs()
+    assert len(json.loads(printed)["points"]) == len(kept) >= 1

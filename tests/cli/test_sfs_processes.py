@@ -32,6 +32,11 @@ SHORT = ("--warm-up", "0.1s", "--json")
 Capture = pytest.CaptureFixture[str]
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 @contextmanager
 def exported(server: str, folder: Path) -> Iterator[tuple[str, list[str], int]]:
     """An export: its source, its options, its port."""
@@ -76,7 +81,7 @@ def test_every_call_is_on_the_wire_as_it_was_recorded(
     # Whether it was late is the machine's; what was answered is not.
     assert point["unexpected"] == [], said.err
     rows = pq.read_table(calls).to_pylist()
-    assert point["calls"] == {"file": str(calls), "rows": len(rows), "lost": 0}
+    assert point["calls"] == {"file": "calls.parquet", "rows": len(rows), "lost": 0}
     recorded = {row["xid"]: row for row in rows}
     seen = of_the_wire(wire)
     assert len(recorded) == sum(row["calls"] for row in point["operations"]) > 0

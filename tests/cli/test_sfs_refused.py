@@ -14,9 +14,16 @@ from nfslab._core import Server
 
 from tests.cli.invocation import nfslab
 from tests.cli.serving import refusing, serving
+from tests.waiting import until
 
 SHORT = ("--files", "60", "--time", "0.3s", "--warm-up", "0.1s")
 SET = '[file_set]\nfile_sizes_bytes = {"4096" = 1}\n'
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def at(port: int, export: str = "/export") -> list[str]:
@@ -35,14 +42,14 @@ def test_what_a_server_refuses_is_said_with_the_way_out(
     ):
         with Server(json.dumps({"store": "memory"} | more)) as server:
             said = nfslab(capsys, "sfs", *at(server.port, export), "--load", "100", *SHORT)
-        assert (said.code, words in said.err, "fix: " in said.err) == (1, True, True), said.err
+        assert (said.code, words in said.out, "fix: " in said.out) == (1, True, True), said
     with refusing() as port:
         said = nfslab(capsys, "sfs", *at(port), "--load", "100", *SHORT)
-    assert (said.code, "Connection refused" in said.err, "mountport" in said.err) == (1, True, True)
+    assert (said.code, "Connection refused" in said.out, "mountport" in said.out) == (1, True, True)
 
 
 @pytest.mark.long
-def test_a_server_that_is_killed_in_the_middle_and_the_rest_of_the_ladder() -> None:
+def test_a_server_that_is_killed_in_the_middle_and_the_rest_of_the_ladder(here: Path) -> None:
     command = [sys.executable, "-m", "nfslab", "sfs"]
     with serving("--memory") as served:
         command += [*at(served.port), "--load", "200,300", "--files", "60", "--warm-up", "0s"]
@@ -50,9 +57,12 @@ def test_a_server_that_is_killed_in_the_middle_and_the_rest_of_the_ladder() -> N
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
-            assert process.stderr is not None
-            while "[1/2] 200 ops/s: measure" not in (line := process.stderr.readline()):
-                assert line
+
+            def is_measured() -> bool:
+                told = here.glob("results/*/runs/*/logs/progress")
+                return any("measure" in file.read_text() for file in told)
+
+            until(lambda: is_measured() or process.poll() is not None)
             served.process.send_signal(signal.SIGKILL)
             served.process.wait()
             served.ended = {}
@@ -63,8 +73,8 @@ def test_a_server_that_is_killed_in_the_middle_and_the_rest_of_the_ladder() -> N
     assert "server_gone" in [reason["kind"] for reason in middle["reasons"]]
     assert middle["ended"] == "silent"
     assert middle["little"]["residual_ns"] == 0
-    assert (rest["valid"], rest["failed"]) == (False, "io")
-    assert "2 of 2 points" in err
+    assert (rest["valid"], rest["failed"]) == (False, True)
+    assert "FAILED" in err
 
 
 MIXES = [
@@ -94,7 +104,7 @@ def test_what_the_core_refuses_is_bad_usage(
             said = nfslab(capsys, *asked, "--mix", mix)
             assert (said.code, complaint in said.err) == (2, True), (text, said)
         for more, complaint in (
-            (["--time", "0s"], "measure_s = 0"),
+            (["--time", "0s"], "duration: Input should be greater than 0"),
             (["-o", "prot=udp"], "did you mean 'proto'"),
         ):
             said = nfslab(capsys, *asked, *more)
@@ -102,7 +112,6 @@ def test_what_the_core_refuses_is_bad_usage(
         mix.write_text(f"[mix]\nGETATTR = 60\nLOOKUP = 30\n{SET}")
         said = nfslab(capsys, *asked, *SHORT, "--mix", mix)
     assert re.search(r"^the mix .*\b90\b.*\b100\b", said.out, re.MULTILINE), "normalised, and said"
-    assert "66.7 %" in said.out
 
 
 @pytest.mark.parametrize(
@@ -132,7 +141,9 @@ def test_what_the_core_refuses_is_bad_usage(
         (["host:/a", "--load", "1,2", "--calls", "x.parquet"], "one load"),
         (["host:/a", "--load", "1", "--files", "1", "--bytes-per-op", "1k"], "exclude"),
         (["host:/a", "--load", "1", "--verify", "2"], "between 0 and 1"),
-        (["host:/a", "--load", "1", "--out", "/no/such/folder/x"], "/no/such/folder"),
+        (["host:/a", "--load", "1", "--html", "/no/such/folder/x"], "/no/such/folder"),
+        (["a:/b"] * 5 + ["--load", "1"], "4 mounts at most"),
+        (["null", "--load", "1", "--prepare-only"], "of a server that stays"),
     ],
 )
 def test_usage(arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,6 +151,16 @@ def test_usage(arguments: list[str], complaint: str, capsys: pytest.CaptureFixtu
     assert said.code == 2
     assert complaint in said.err
     assert "Traceback" not in said.err
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("hosts", "says"),
+    [("0", "hosts"), ("a,b", "named hosts are machines of a section [cluster]")],
+)
+def test_hosts_that_cannot_be(hosts: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = nfslab(capsys, "sfs", "memory", "--load", "100", "--hosts", hosts)
+    assert (said.code, says in said.err) == (2, True), said.err
 
 
 @pytest.mark.system

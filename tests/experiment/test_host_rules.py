@@ -19,14 +19,12 @@ from nfslab.errors import RunFailed, UsageError
 from nfslab.evidence.clocks import on_clock_of
 from nfslab.experiment.dry_run import dry_run, dry_run_lines
 from nfslab.experiment.host_checks import start_skew
-from nfslab.experiment.load_hosts import _judge, asked_hosts
 from nfslab.experiment.members import network_of
 from nfslab.experiment.preflight import Obstacle, preflight
 from nfslab.experiment.reading import read_experiment
 from nfslab.experiment.run_hosts import SAID_BYTES_MAX, RunHost, RunHosts, told_by_agent
 from nfslab.experiment.session import Options
 from nfslab.hosts.base import Link
-from nfslab.offered.hosts import Handed
 from nfslab.results.records import ClockRecord, HostRecord, RunHostRecord
 from nfslab.results.taken_tables import take_table
 from nfslab.results.upgrade import stamp_table
@@ -482,48 +480,12 @@ def test_a_server_lets_in_the_smallest_network_that_has_them_all(
 
 
 @pytest.mark.parametrize(
-    ("late_ns", "error_ns", "is_valid"),
-    [(2 * MS, 0, True), (2 * MS, 4 * MS, False), (6 * MS, 0, False), (-6 * MS, 0, False)],
-)
-def test_a_start_counts_with_the_clocks_error(late_ns: int, error_ns: int, is_valid: bool) -> None:
-    begin_ns, there_ns = 1000 * MS, 7_000_000 * MS
-    clocks = {"a": ClockRecord(), "b": ClockRecord(offset_ns=there_ns, error_ns=error_ns)}
-    hosts: list[Any] = [
-        SimpleNamespace(name=name, before=clock, is_emulated=False)
-        for name, clock in clocks.items()
-    ]
-    begins = {
-        "a": [begin_ns, begin_ns + 1],
-        "b": [begin_ns + there_ns + late_ns, begin_ns + there_ns],
-    }
-    handed = {
-        name: [Handed(index=0, sums=None, began_ns=one, lost="") for one in some]
-        for name, some in begins.items()
-    }
-    report: dict[str, Any] = {
-        "hosts": [{"host": name} for name in clocks], "reasons": [], "valid": True,
-        "window_start_ns": begin_ns, "window_end_ns": begin_ns + 1000 * MS,
-    }  # fmt: skip
-    _judge(hosts, handed, begin_ns, report)
-    assert report["hosts"] == [
-        {"host": "a", "skew_ns": 1, "error_ns": 0},
-        {"host": "b", "skew_ns": late_ns, "error_ns": error_ns},
-    ]
-    assert report["start_skew"]["effect_share"] == (abs(late_ns) + error_ns) / (1000 * MS)
-    assert report["valid"] is is_valid
-    assert [reason["kind"] for reason in report["reasons"]] == ["start_skew"] * (not is_valid)
-    assert all(reason["text"].startswith("b began") for reason in report["reasons"])
-
-
-@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("--namespaces",), "--namespaces says what hosts are"),
         (("--cluster", "tls://x:1"), "--cluster says what hosts are"),
         (("--hosts", "2", "--namespaces", "--cluster", "tls://x:1"), "exclude each other"),
-        (("--hosts", "2", "--prepare-only"), "are of this process"),
-        (("--hosts", "0"), "--hosts 0 cannot be"),
-        (("--hosts", "a,b"), "named hosts are machines of a section [cluster]"),
+        (("--hosts", "2", "--prepare-only"), "of this process"),
     ],
 )
 def test_sfs_refuses_what_cannot_be(
@@ -557,13 +519,3 @@ def test_time_in_which_we_stood_still_is_nobodys_silence(
         hosts.hosts.append(host)
         with pytest.raises(RunFailed, match="was lost") if is_lost else contextlib.nullcontext():
             hosts.await_all("measured", "load_s")
-
-
-def test_hosts_are_a_number_or_names() -> None:
-    def client(text: str, scheduler: str | None) -> Any:
-        asked = asked_hosts(text, namespaces=False, scheduler=scheduler, certificates=None)
-        return asked.client
-
-    assert client("3", None).host_names == ["host1", "host2", "host3"]
-    there = client("load1, load2", "tls://prime:8786")
-    assert (there.host, there.hosts) == ("cluster", ["load1", "load2"])

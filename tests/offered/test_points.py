@@ -37,15 +37,6 @@ def test_a_closed_load_is_asked_for_what_was_offered() -> None:
     assert not load_point(report("closed", answered=940)).is_saturated, "chance may be 6.5 %"
 
 
-def test_a_point_that_could_not_be_made_has_no_arrivals() -> None:
-    failed = {
-        "valid": False, "failed": "io", "achieved_ops_per_s": 0.0, "offered_ops_per_s": 100.0,
-        "response": {"mean_ns": None}, "reasons": [], "fix": "",
-    }  # fmt: skip
-    point = load_point(failed)
-    assert (point.valid, point.arrived_ops_per_s, point.response_s) == (False, None, None)
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [

@@ -1,4 +1,4 @@
-"""File access as a workload: options reach the command, figures follow from its result."""
+"""File access as a workload: parameters reach the core, figures follow from its result."""
 
 from __future__ import annotations
 
@@ -109,6 +109,7 @@ def test_every_option_reaches_the_core(scratch: Path) -> None:
         drop_cache=False,
         time_limit="90s",
         check_every=3,
+        seek_rewrite_share=0.5,
         seed=12345,
     )
     config = result["config"]
@@ -126,11 +127,13 @@ def test_every_option_reaches_the_core(scratch: Path) -> None:
         "drop_cache": False,
         "time_limit_ns": 90 * 10**9,
         "check_every": 3,
+        "seek_rewrite_share": 0.5,
         "seed": 12345,
         "direct": False,
     }
     assert {name: config[name] for name in expected} == expected
-    assert run.context.commands[0][1:4] == ["-m", "nfslab", "files"]
+    (command,) = run.context.commands
+    assert command[1:3] == ["-m", "nfslab.workloads.files_part"]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ def test_direct_leaves_the_characters_out() -> None:
 
 
 @pytest.mark.system
-def test_the_commands_own_error_is_the_runs(scratch: Path) -> None:
+def test_the_cores_own_error_is_the_runs(scratch: Path) -> None:
     with pytest.raises(RunFailed) as caught:
         run_files(scratch, file_size="64k", files=100)
     assert caught.value.what == "files: size_bytes = 65536 cannot be used"

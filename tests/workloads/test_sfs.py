@@ -1,4 +1,4 @@
-"""Offered load as a workload: options reach the command, figures follow from its points."""
+"""Offered load as a workload: parameters reach the core, figures follow from its points."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cli import sfs
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed
 from nfslab.evidence.offered_load.operations import read_run, together
-from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
 from nfslab.experiment.preflight import Obstacle, preflight
 from nfslab.experiment.reading import read_experiment
 from nfslab.mounts.none import NfsExport
-from nfslab.offered.plans import Mounted
 from nfslab.targets.nfs import NfsTarget
 from nfslab.workloads.base import Completions, Outcome
 from nfslab.workloads.sfs import SfsParameters, SfsWorkload
@@ -95,46 +92,34 @@ def test_a_target_that_is_mounted_is_refused(scratch: Path) -> None:
             workload().prepare(run.context)
 
 
-def test_every_option_reaches_the_command() -> None:
-    given = workload(
+def test_every_parameter_reaches_the_plan(scratch: Path) -> None:
+    def plan(**values: Any) -> dict[str, Any]:
+        work, name = workload(**values), f"sfs-plan-{uuid.uuid4().hex[:8]}"
+        with run_of(work, scratch, name=name, places={"data": scratch / name / "d"}, seed=5) as run:
+            run.context.services.nfs_exports[run.context.places["data"].target] = EXPORT
+            return work._point(run.context).plan()
+
+    closed = plan(
         mode="closed", clients=5, processes=4, think="constant", warm_up="1s", duration="2s",
-        cool_down="3s", threads=2, generators=3, bytes_per_op="64k", verify_share=0.5, seed=9,
+        cool_down="3s", threads=2, bytes_per_op="64k", verify_share=0.5, seed=9, silence="4s",
     )  # fmt: skip
-    argv = given.arguments([EXPORT], "sfs3", 1)
-    text = " ".join(argv[2:])
-    assert text == (
-        "nfslab sfs 127.0.0.1:/export,port=5,mountport=5,rsize=16384 --json --mix sfs3 "
-        "--load 300 --mode closed --clients 5 --processes 4 --think constant --warm-up 1s "
-        "--time 2s --cool-down 3s --threads 2 --generators 3 --verify 0.5 --seed 9 --repetition 1 "
-        "--bytes-per-op 65536"
-    )
-    opened = workload(arrivals="uniform", outstanding=7, files=3).arguments([EXPORT], "m", 4)
-    assert "--arrivals uniform --outstanding 7" in " ".join(opened)
-    assert " ".join(opened).endswith("--seed 1 --repetition 4 --files 3")
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"arrivals": "uniform", "outstanding": 7, "files": 3, "warm_up": "1s", "duration": "2s"},
-        {"mode": "closed", "clients": 5, "processes": 4, "think": "constant", "cool_down": "3s",
-         "threads": 2, "bytes_per_op": "64k", "verify_share": 0.5, "seed": 9, "mix": "laddis"},
-    ],
-)  # fmt: skip
-def test_on_several_hosts_the_load_is_planned_as_the_command_plans_it(
-    values: dict[str, Any], scratch: Path
-) -> None:
-    work = workload(**values)
-    name = f"sfs-plan-{uuid.uuid4().hex[:8]}"
-    with run_of(work, scratch, name=name, places={"data": scratch / name / "d"}, seed=5) as run:
-        run.context.services.nfs_exports[run.context.places["data"].target] = EXPORT
-        ours = work._point(run.context).plan()
-    argv = work.arguments([EXPORT], values.get("mix", "sfs3"), 5)
-    asked = sfs.command.make_context("sfs", argv[argv.index("sfs") + 1 :]).params
-    targets = asked["targets"]
-    (rate,) = asked["ladder"]
-    theirs = sfs._points([Mounted.of(one) for one in targets], targets, asked)(rate).plan()
-    assert ours == theirs
+    assert closed["servers"] == [
+        {"address": "127.0.0.1", "export": "/export", "options": "port=5,mountport=5,rsize=16384"}
+    ]
+    load = {"mode": "closed", "rate_ops_per_s": 300, "clients": 5, "processes": 4}
+    assert closed["load"] == load | {"think": "constant"}
+    expected = {
+        "warm_up_s": 1, "measure_s": 2, "cool_down_s": 3, "threads": 2, "verify_share": 0.5,
+        "seed": 9, "repetition": 5, "silence_limit_s": 4, "record_calls": 0,
+    }  # fmt: skip
+    assert {name: closed[name] for name in expected} == expected
+    assert closed["file_set"]["bytes_per_op_per_s"] == 65536
+    opened = plan(arrivals="uniform", outstanding=7, files=3, calls=True, calibration=True)
+    assert opened["load"] == {
+        "mode": "open", "rate_ops_per_s": 300, "arrivals": "uniform", "outstanding_max": 7,
+    }  # fmt: skip
+    assert (opened["file_set"]["files"], opened["file_set"]["calibration"]) == (3, True)
+    assert opened["record_calls"] > 0
 
 
 def test_the_set_grows_with_the_offered_load_and_nothing_else() -> None:
@@ -223,11 +208,7 @@ def test_more_generator_processes_than_a_load_takes() -> None:
     refused = workload(outstanding=4096).check_hosts(3, 128)
     assert "384" in refused.reason
     assert "256" in refused.fix
-    with (
-        pytest.raises(UsageError, match="384 generator processes"),
-        LoadHosts.up(asked_hosts("3", namespaces=False, scheduler=None, certificates=None), 128),
-    ):
-        pass
+    assert "one generator process" in workload(calls=True).check_hosts(2, 1).reason
 
 
 @pytest.mark.parametrize(
@@ -237,6 +218,7 @@ def test_more_generator_processes_than_a_load_takes() -> None:
         ({"mix": "sfs33"}, "did you mean sfs3"),
         ({"mix_table": {"mix": {}}}, "not whole"),
         ({"files": 1, "bytes_per_op": "1k"}, "exclude"),
+        ({"calls": True, "generators": 2}, "one generator process"),
         ({"duration": 0}, "greater than 0"),
     ],
 )

@@ -1,10 +1,7 @@
 """`nfslab sfs`: an NFS server under offered load, point by point, as SPEC SFS asked it.
 
-    loads (or a search) ──> per load: plan ──> file set made or found ──> measured ──> a row
-                                                                       └──> --out, whole each time
-
-The generator is in the core; it speaks NFSv3 itself, so that no mount and no cache lies between.
-TARGET is HOST:/EXPORT (again for more mounts; options of one alone behind it, as in
+The options become an experiment of the workload `sfs`, which is run, and its results shown. TARGET
+is HOST:/EXPORT (again for more mounts; options of one alone behind it, as in
 HOST:/EXPORT,port=20049), or `memory` or `null`: an embedded server of its own for trying out and
 for calibration. A point that cannot be made is a row that says why, and the rest goes on.
 
@@ -14,38 +11,41 @@ printed and kept).
 
 from __future__ import annotations
 
-import contextlib
 import json
+import shutil
 import sys
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from nfslab.cli.arguments import check_output, parsed, polite_kill
+from nfslab.cli.arguments import anyway_option, check_output, parsed, polite_kill, results_option
+from nfslab.cli.run_written import NO_LIMIT, carry_out, parameters_of, view_of
 from nfslab.display.progress import Progress
 from nfslab.display.terminal import section_lines
-from nfslab.errors import Interrupted, RunFailed, UsageError, system_errors
-from nfslab.machine.emulation import SENTENCE, is_emulated
+from nfslab.errors import RunFailed, UsageError, of_core
 from nfslab.offered.ladder import loads
-from nfslab.offered.search import goal
+from nfslab.offered.search import Search, goal
 from nfslab.quantities import parse_size_bytes, read_duration_s, read_share
-from nfslab.results.durable import to_json, write_durably
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from nfslab.experiment.load_hosts import LoadHosts
-    from nfslab.offered.plans import Point
+    from nfslab._core import Load
+    from nfslab.experiment.progress import View
+    from nfslab.experiment.session import Options, Session
+    from nfslab.offered.search import Goal
+    from nfslab.report.model import Analysis
 
 EMBEDDED: Final = ("memory", "null")
-WARM_UP_S, MEASURE_S = 10.0, 30.0
-"""Unless said otherwise; published SFS results took 300 s each."""
-EMBEDDED_BYTES: Final = 8 << 30
-SCHEMA: Final = 1
-RECORD_ROOM: Final = 1 << 18
-AS_ASKED: Final = ("cool_down_s", "generators", "seed", "repetition", "verify_share", "files")
+EMBEDDED_SIZE: Final = "8G"
+SEARCH_START: Final = 1000.0
+SAME: Final = (
+    "mix", "mode", "arrivals", "outstanding", "clients", "processes", "think", "cool_down",
+    "silence", "files", "bytes_per_op", "verify_share", "seed", "calibration",
+)  # fmt: skip
+"""Options that are parameters of the workload."""
 
 EPILOG = """\b
 Examples:
@@ -87,16 +87,16 @@ it smaller, and less like the published one. It is made once, reused, and left t
     help="Closed load, of each client.")  # fmt: skip
 @click.option("--think", type=click.Choice(["exponential", "constant", "saturated"]),
     default="exponential", show_default=True, help="Closed load.")  # fmt: skip
-@click.option("--time", "measure_s", callback=parsed(read_duration_s), metavar="TIME",
+@click.option("--time", "duration", callback=parsed(read_duration_s), metavar="TIME",
     help="Of the measured window. [30s]")  # fmt: skip
-@click.option("--warm-up", "warm_up_s", callback=parsed(read_duration_s), metavar="TIME",
+@click.option("--warm-up", callback=parsed(read_duration_s), metavar="TIME",
     help="Before it. [10s]")  # fmt: skip
-@click.option("--cool-down", "cool_down_s", callback=parsed(read_duration_s), default="0s",
-    metavar="TIME", help="After it, with the load on.")  # fmt: skip
-@click.option("--silence", "silence_s", callback=parsed(read_duration_s), metavar="TIME",
+@click.option("--cool-down", callback=parsed(read_duration_s), default="0s", metavar="TIME",
+    help="After it, with the load on.")  # fmt: skip
+@click.option("--silence", callback=parsed(read_duration_s), metavar="TIME",
     help="Without any answer, until a server counts as gone. [30s]")  # fmt: skip
 @click.option("--as-published", is_flag=True, help="Warm-up and window as the mix's source has it.")
-@click.option("--threads", type=click.IntRange(1, 256), metavar="N",
+@click.option("--threads", type=click.IntRange(1, 256), default=1, metavar="N",
     help="Threads of a generator process. [one a mount]")  # fmt: skip
 @click.option("--generators", type=click.IntRange(1, 256), default=1, show_default=True,
     metavar="N", help="Generator processes, each with its share of the load.")  # fmt: skip
@@ -105,7 +105,7 @@ it smaller, and less like the published one. It is made once, reused, and left t
 @click.option("--namespaces", is_flag=True,
     help="--hosts are network namespaces on this machine (root), not agents on it.")  # fmt: skip
 @click.option("--cluster", metavar="ADDRESS", help="--hosts are machines of this cluster.")
-@click.option("--certificates", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("--certificates", type=click.Path(), metavar="DIR",
     help="Those of --cluster. [of nfslab cluster start]")  # fmt: skip
 @click.option("--files", type=click.IntRange(1), metavar="N", help="Files of the set.")
 @click.option("--bytes-per-op", callback=parsed(parse_size_bytes), metavar="SIZE",
@@ -117,11 +117,11 @@ it smaller, and less like the published one. It is made once, reused, and left t
     help="Other arrivals and operations on the same set.")  # fmt: skip
 @click.option("--calibration", is_flag=True, help="The server is a null store: any name is a file.")
 @click.option("--prepare-only", is_flag=True, help="Make the file sets, and end.")
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE.json",
-    help="Keep everything, after each point.")  # fmt: skip
 @click.option("--calls", type=click.Path(path_type=Path), metavar="FILE.parquet",
     help="Record every call (of one load).")  # fmt: skip
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page.")
+@results_option
+@anyway_option
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Offer NFS load to a server and see what it achieves and how long a request takes.
@@ -129,28 +129,36 @@ def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     Latencies of the open mode run from the planned instant of an operation, so that a server that
     stalls is charged for those who had to wait.
     """
+    from nfslab.experiment.session import Options, run_experiment
+
     _check(targets, asked)
-    result: dict[str, Any] = {"schema": SCHEMA, "targets": list(targets), "points": []}
-    result["emulated"] = SENTENCE if is_emulated() else ""
-    try:
-        with (
-            polite_kill(),
-            _hosts(asked) as hosts,
-            _mounted(targets, asked["options"], hosts) as mounts,
-        ):
-            _measure(_points(mounts, targets, asked), asked, result, hosts)
-    except (KeyboardInterrupt, Interrupted):
-        if result["points"]:
-            _tell(result, asked["html"], as_json)
-        raise
-    _tell(result, asked["html"], as_json)
-    bad = [p for p in result["points"] if not p["valid"] and not result.get("search")]
-    if bad:
-        raise RunFailed(
-            f"sfs: {len(bad)} of {len(result['points'])} points do not count",
-            why=f"{bad[0]['offered_ops_per_s']:g} ops/s: {bad[0]['reasons'][0]['text']}",
-            fix=bad[0].get("fix", ""),
-        )
+    ladder = list(dict.fromkeys(asked["ladder"] or [SEARCH_START]))
+    sections = _sections(targets, asked)
+    for rate in ladder if asked["prepare_only"] else ladder[:1]:
+        load = _load(targets, asked, sections["workload"] | {"load": rate})
+        if asked["prepare_only"]:
+            _prepare(load, rate)
+    if asked["prepare_only"]:
+        return
+    view, called = view_of(as_json=as_json), ("nfslab", *sys.argv[1:])
+    result: dict[str, Any] = {"targets": list(targets)}
+
+    def run(file: Path) -> Session:
+        given = {name: asked[name] for name in ("results", "anyway")}
+        options = Options(file, called=called, new=True, **given)
+        if asked["find"] is None:
+            return run_experiment(options, view)
+        search = Search(start=SEARCH_START, precision=asked["precision"])
+        return _search(search, asked["find"], options, sections, result, view)
+
+    def tell(analysis: Analysis) -> tuple[dict[str, Any], list[str]]:
+        return _tell(analysis, result, asked["calls"])
+
+    carry_out(
+        "sfs", _text(sections, ladder), called, run, tell,
+        as_json=as_json, html=asked["html"], failures_count=asked["find"] is None,
+        failures_told=True,
+    )  # fmt: skip
 
 
 def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
@@ -160,8 +168,6 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
         )
     if asked["precision"] <= 0:
         raise UsageError("--precision is above 0", fix="for instance: --precision 5%")
-    if asked["files"] is not None and asked["bytes_per_op"] is not None:
-        raise UsageError("--files and --bytes-per-op exclude each other", fix="give one of them")
     if any(target in EMBEDDED for target in targets) and len(targets) > 1:
         raise UsageError("memory and null stand alone", fix="give one of them, or HOST:/EXPORT...")
     if asked["calls"] is not None and (asked["find"] is not None or len(asked["ladder"]) > 1):
@@ -171,186 +177,184 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
             raise UsageError(f"--{option} says what hosts are", fix="give --hosts, too")
     if asked["namespaces"] and asked["cluster"] is not None:
         raise UsageError("--namespaces and --cluster exclude each other", fix="give one of them")
-    if asked["hosts"] is not None and (asked["calls"] is not None or asked["prepare_only"]):
+    if asked["prepare_only"] and (
+        asked["hosts"] is not None or asked["ladder"] is None or targets[0] in EMBEDDED
+    ):
         raise UsageError(
-            "--calls and --prepare-only are of this process", fix="leave --hosts out with them"
+            "--prepare-only is of a server that stays, and of this process",
+            fix="give HOST:/EXPORT and --load, which sizes the file set, and leave --hosts out",
         )
-    if asked["calls"] is not None and asked["generators"] > 1:
-        raise UsageError("--calls records one generator process", fix="leave --generators out")
-    if asked["prepare_only"] and asked["ladder"] is None:
-        raise UsageError("--prepare-only needs a load", fix="give --load: it sizes the file set")
-    if asked["html"] is not None and asked["prepare_only"]:
-        raise UsageError("--prepare-only makes no figures for --html", fix="give one of them")
-    for option in ("out", "calls", "html"):
+    for option in ("calls", "html"):
         if asked[option] is not None:
             check_output(f"--{option}", asked[option])
 
 
-@contextlib.contextmanager
-def _hosts(asked: dict[str, Any]) -> Iterator[LoadHosts | None]:
-    """Those that are asked for; None: the load is made here."""
-    if asked["hosts"] is None:
-        yield None
-        return
-    from nfslab.experiment.load_hosts import LoadHosts, asked_hosts
-
-    wanted = asked_hosts(
-        asked["hosts"], namespaces=asked["namespaces"], scheduler=asked["cluster"],
-        certificates=asked["certificates"],
-    )  # fmt: skip
-    with LoadHosts.up(wanted, asked["generators"]) as hosts:
-        yield hosts
-
-
-@contextlib.contextmanager
-def _mounted(
-    targets: tuple[str, ...], options: tuple[str, ...], hosts: LoadHosts | None
-) -> Iterator[list[Any]]:
-    """The exports; an embedded server of our own for `memory` and `null`."""
-    from nfslab.offered.plans import Mounted
-
-    text = ",".join(options)
-    if targets[0] not in EMBEDDED:
-        yield [Mounted.of(target, text) for target in targets]
-        return
-    import tempfile
-
-    from nfslab.hosts.base import Link
-    from nfslab.hosts.local import LocalHost
-    from nfslab.machine.resources import Resources
-    from nfslab.servers import embedded_process
-
-    arguments = [f"--{targets[0]}"]
-    arguments += ["--size", str(EMBEDDED_BYTES)] if targets[0] == "memory" else []
-    with tempfile.TemporaryDirectory() as folder, Resources("sfs") as resources:
-        server = embedded_process.start(
-            arguments,
-            Path(folder),
-            resources,
-            host=LocalHost(),
-            link=Link() if hosts is None else hosts.link,
-        )
-        try:
-            ports = [f"port={server.port}", f"mountport={server.mount_port}"]
-            yield [Mounted(server.source, ",".join([*ports, *options]))]
-        finally:
-            server.stop()
-
-
-def _points(
-    mounts: Sequence[Any], targets: tuple[str, ...], asked: dict[str, Any]
-) -> Callable[[float], Point]:
-    """The point of a load."""
+def _sections(targets: Sequence[str], asked: dict[str, Any]) -> dict[str, Any]:
+    """Of the experiment's file, without its loads."""
     from nfslab.offered.mixes import read_mix
-    from nfslab.offered.plans import Load as Offered
-    from nfslab.offered.plans import Point
+    from nfslab.offered.plans import Mounted
+    from nfslab.workloads.sfs import MOUNTS
 
+    if len(targets) > len(MOUNTS):
+        raise UsageError(f"{len(MOUNTS)} mounts at most", fix="give fewer targets")
     mix = read_mix(asked["mix"])
-    warm_up_s, measure_s = WARM_UP_S, MEASURE_S
-    if asked["as_published"]:
-        warm_up_s, measure_s = mix.warm_up_s or WARM_UP_S, mix.measure_s or MEASURE_S
-    if asked["warm_up_s"] is not None:
-        warm_up_s = asked["warm_up_s"]
-    if asked["measure_s"] is not None:
-        measure_s = asked["measure_s"]
-
-    def point(rate: float) -> Point:
-        names = ("mode", "arrivals", "outstanding", "clients", "processes", "think")
-        return Point(
-            mounts,
-            mix,
-            Offered(rate, **{name: asked[name] for name in names}),
-            warm_up_s=warm_up_s,
-            measure_s=measure_s,
-            threads=asked["threads"] or len(mounts),
-            silence_limit_s=asked["silence_s"],
-            **{name: asked[name] for name in AS_ASKED},
-            record_calls=RECORD_ROOM if asked["calls"] is not None else 0,
-            bytes_per_op_per_s=asked["bytes_per_op"],
-            calibration=asked["calibration"] or targets[0] == "null",
-        )
-
-    return point
-
-
-def _measure(
-    point: Callable[[float], Point],
-    asked: dict[str, Any],
-    result: dict[str, Any],
-    hosts: LoadHosts | None,
-) -> None:
-    """All points of the ladder, or of the search, into `result`."""
-    from nfslab.offered.measuring import find, measure_point, prepare_point, whole
-
-    result["mix"] = point(1.0).mix.title
-    with Progress(sys.stderr, begun_s=0.0) as progress:
-
-        def measured(rate: float, number: int, of: int | None) -> dict[str, Any]:
-            place = f"{number}" if of is None else f"{number}/{of}"
-            show = partial(_show, progress, f"[{place}] {rate:,.0f} ops/s")
-            if asked["prepare_only"]:
-                found = prepare_point(point(rate), show)
-                result["points"].append(found)
-                return found
-            made = None if hosts is None else hosts.measured
-            found = measure_point(point(rate), asked["calls"], show, made)
-            result["points"].append(found)
-            _keep(whole(result), asked["out"])
-            return found
-
-        if asked["find"] is None:
-            for number, rate in enumerate(asked["ladder"], 1):
-                measured(rate, number, len(asked["ladder"]))
+    roles = {role: role.replace("data", "server") for role in MOUNTS[: len(targets)]}
+    sections: dict[str, Any] = {
+        "experiment": {
+            "name": "sfs", "title": f"{', '.join(targets)}: {mix.title}", "repetitions": 1,
+            "order": "fixed", "seed": asked["repetition"], "primary": "achieved_ops_per_s",
+        },
+        "limits": {"run_s": NO_LIMIT, "drop_page_cache": False},
+    }  # fmt: skip
+    several = asked["hosts"] is not None
+    if several:
+        text, cluster = asked["hosts"], asked["cluster"] is not None
+        sections["client"] = {
+            "host": "namespace" if asked["namespaces"] else "cluster" if cluster else "local",
+            "hosts": int(text) if text.isdecimal() else [one.strip() for one in text.split(",")],
+            "processes": asked["generators"],
+        }
+        if cluster:
+            of_cluster = {"scheduler": asked["cluster"], "certificates": asked["certificates"]}
+            sections["cluster"] = of_cluster
+    for role, target in zip(roles.values(), targets, strict=True):
+        mounted = Mounted.of(target, ",".join(asked["options"]))
+        section: dict[str, Any] = {"kind": "nfs", "client": "none"}
+        section["mount_options"] = mounted.options.split(",") if mounted.options else None
+        if target in EMBEDDED:
+            section |= {"store": target, "size": EMBEDDED_SIZE if target == "memory" else None}
         else:
-            result["search"] = find(measured, asked["find"], asked["precision"])
-            _keep(result, asked["out"])
+            section["server"] = mounted.source
+        sections[f"targets.{role}"] = section
+    published = (mix.warm_up_s, mix.measure_s) if asked["as_published"] else (None, None)
+    sections["workload"] = {
+        "kind": "sfs", **roles, **{name: asked[name] for name in SAME},
+        "warm_up": published[0] if asked["warm_up"] is None else asked["warm_up"],
+        "duration": published[1] if asked["duration"] is None else asked["duration"],
+        "threads": asked["threads"],
+        "generators": 1 if several else asked["generators"],
+        "calls": asked["calls"] is not None,
+    }  # fmt: skip
+    return sections
 
 
-def _show(progress: Progress, title: str, state: dict[str, Any]) -> bool:
-    """A report of the core, several a second; false would stop it."""
-    if state["stage"] == "prepare":
-        mount = f" of mount {state['mount'] + 1}" if state["mounts"] > 1 else ""
-        step, done, total = f"file set, {state['step']}{mount}", state["done"], state["total"]
-        words = f"{state['written_bytes'] / 2**20:,.0f} MiB written"
-    else:
-        step, done, total = (
-            state["phase"].replace("_", " "),
-            state["elapsed_ns"],
-            state["total_ns"],
-        )
-        words = f"{state['answered']:,} answered, {state['outstanding']:,} outstanding"
-    progress.show(f"{title}: {step}", done, max(total, 1), words)
-    return True
+def _text(sections: dict[str, Any], ladder: Sequence[float]) -> str:
+    from nfslab.experiment.trial import file_text
+
+    axis = {"name": "load", "parameter": "workload.load"}
+    whole = [int(rate) if rate == int(rate) else rate for rate in ladder]
+    return file_text(["Made by `nfslab sfs`."], sections | {"axes": [axis | {"values": whole}]})
 
 
-def _keep(result: dict[str, Any], path: Path | None) -> None:
-    if path is None:
-        return
-    write_durably(path, to_json(result))
+def _load(targets: Sequence[str], asked: dict[str, Any], workload: dict[str, Any]) -> Load:
+    """The core's, of a point; what it refuses is bad usage."""
+    from nfslab._core import CoreError, Load
+    from nfslab.offered.plans import Mounted
+    from nfslab.workloads.sfs import SfsParameters
+
+    parameters = parameters_of(SfsParameters, workload)
+    is_null, options = targets[0] == "null", ",".join(asked["options"])
+    given = ["127.0.0.1:/export"] if targets[0] in EMBEDDED else targets
+    mounts = [Mounted.of(one, options) for one in given]
+    plan = parameters.point(mounts, asked["repetition"], calibration=is_null).plan()
+    if parameters.generators > 1:
+        plan["part"] = {"index": 0, "of": parameters.generators}
+    try:
+        return Load(json.dumps(plan))
+    except CoreError as error:
+        raise of_core(error, {"config", "file_set"}) from error
 
 
-def _tell(result: dict[str, Any], html: Path | None, as_json: bool) -> None:
-    """Print it; the page first, so that it is there whatever becomes of the output."""
-    if html is not None and "curve" in result:
-        from nfslab.offered.page import section
-        from nfslab.report.html.section_page import write
+def _prepare(load: Load, rate: float) -> None:
+    from nfslab._core import CoreError
 
-        with system_errors(f"cannot write {html}", "give another file with --html FILE", RunFailed):
-            command = ["nfslab", *sys.argv[1:]]
-            write([section(result)], html, "offered-load", command=command, title="Offered load")
-        click.echo(f"page: {html}", err=as_json)
-    _print(result, as_json)
+    try:
+        with polite_kill(), Progress(sys.stderr, begun_s=0.0) as progress:
+
+            def show(state: dict[str, Any]) -> bool:
+                title = f"{rate:,.0f} ops/s: file set, {state['step']}"
+                progress.show(title, state["done"], max(state["total"], 1))
+                return True
+
+            made = load.prepare(show)
+    except CoreError as error:
+        raise of_core(error, {"file_set"}) from error
+    words = [
+        f"{mount['server']}: {mount['files_found']:,} files found, {mount['files_made']:,} made"
+        for mount in made
+    ]
+    click.echo(f"for {rate:,.0f} ops/s: {'; '.join(words)}")
 
 
-def _print(result: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(result))
-        return
-    from nfslab.offered.page import prepared, section
+def _search(
+    search: Search,
+    wanted: Goal,
+    options: Options,
+    sections: dict[str, Any],
+    result: dict[str, Any],
+    view: View,
+) -> Session:
+    """A load after the other, until the highest is known; RunFailed where one cannot be made."""
+    from nfslab.experiment.session import run_experiment
 
-    if result["emulated"]:
-        click.echo(f"{result['emulated']}\n")
-    if "curve" in result:
-        click.echo("\n".join(section_lines(section(result, in_short=True))))
-    else:
-        click.echo("\n".join(map(prepared, result["points"])))
+    session = None
+    ladder: list[float] = []
+    while (asked := search.next_load()) is not None:
+        rate = float(f"{asked:.6g}")
+        ladder.append(rate)
+        options.file.write_text(_text(sections, ladder), encoding="utf-8")
+        session = run_experiment(options, view)
+        options = replace(options, new=False, continue_in=session.folder.path, keep_failed=True)
+        line = max(session.folder.sealed_runs(), key=lambda one: one.position)
+        if line.status == "failed" and not line.metrics:
+            why = "; ".join(one.strip() for one in line.reason.splitlines())
+            raise RunFailed("the search cannot go on", why=why, fix="see to the server")
+        search.tell(rate, wanted.verdict(line.metrics, valid=line.status == "ok"))
+    result["search"] = {
+        "goal": str(wanted),
+        "found_ops_per_s": search.good,
+        "missed_at_ops_per_s": search.bad,
+        "generator_limit_ops_per_s": search.limited if search.bounded_by_generator else None,
+        "points": len(search.told),
+    }
+    assert session is not None, "a search begins with a load"
+    return session
+
+
+def _tell(
+    analysis: Analysis, result: dict[str, Any], calls: Path | None
+) -> tuple[dict[str, Any], list[str]]:
+    """For programs every point as the core tells it; for a person the report's section."""
+    from nfslab.evidence.offered_load.content import as_content
+    from nfslab.evidence.offered_load.section import load_section
+    from nfslab.workloads.sfs import CALLS
+
+    points: list[dict[str, Any]] = []
+    failed: dict[str, None] = {}
+    for run in analysis.runs:
+        logs = Path(analysis.path) / "runs" / run.run_id / "logs"
+        if (stored := logs / "sfs.json").is_file():
+            points.append(json.loads(stored.read_text(encoding="utf-8")))
+        else:
+            reasons = [{"kind": "failed", "text": run.reason}]
+            failed[run.reason] = None
+            points.append({"valid": False, "failed": True, "reasons": reasons})
+        if calls is not None and (logs / CALLS).is_file():
+            shutil.copyfile(logs / CALLS, calls)
+    told = result | {"points": points, "offered_load": as_content(analysis)}
+    told["emulated"] = analysis.emulated
+    section = load_section(analysis, analysis.title, in_short=True)
+    lines = [analysis.emulated, ""] if analysis.emulated else []
+    lines += [] if section is None else section_lines(section)
+    lines += failed | dict.fromkeys(note for one in points for note in one.get("notes", []))
+    return told, lines + ([_searched(result["search"])] if "search" in result else [])
+
+
+def _searched(search: dict[str, Any]) -> str:
+    found = search["found_ops_per_s"]
+    if found is None:
+        return f"{search['goal']}: at no load that was tried ({search['points']} points)"
+    told = f"{search['goal']}: up to {found:,.0f} ops/s ({search['points']} points"
+    if (limit := search["generator_limit_ops_per_s"]) is not None:
+        return f"{told}); at {limit:,.0f} the generator was the limit, the server may do more"
+    return f"{told}; missed at {search['missed_at_ops_per_s']:,.0f})"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from nfslab.cli.arguments import anyway_option, parsed, print_json, results_option
-from nfslab.display.called import as_called
+from nfslab.cli.arguments import anyway_option, parsed, results_option
+from nfslab.cli.run_written import carry_out, view_of
 from nfslab.display.numbers import quantity
 from nfslab.display.terminal import table
 from nfslab.plugins import meant
@@ -89,17 +87,11 @@ def command(
     works: list[str] | None, save: Path | None, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
     """Compare storages: folders, or exports HOST:/EXPORT. The first is what others stand beside."""
-    import tempfile
-
     from nfslab.cli.new import write_new
-    from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options
-    from nfslab.experiment.summary import summarise, summary_lines
     from nfslab.experiment.trial import run_trial, shared_devices, storages, text
-    from nfslab.report.analysis import analyse
-    from nfslab.report.html.document import write_html
 
-    view = View(plain=as_json, stream=sys.stderr if as_json else None)
+    view = view_of(as_json=as_json)
     found = storages(given, mount_options)
     for names in shared_devices(found):
         view.message(f"{names} are on one device: they share it")
@@ -110,24 +102,17 @@ def command(
     called += [word for one in mount_options for word in ("-o", one)]
     called += ["--only", ",".join(works)] if works else []
     called += ["--for", f"{time_s:g}s"] if time_s != USUAL_S else []
-    with tempfile.TemporaryDirectory(prefix="nfslab-try-") as folder:
-        file = Path(folder) / "try.toml"
-        file.write_text(content, encoding="utf-8")
-        session = run_trial(Options(file, called=tuple(called), **asked), time_s, view)
-    summary = summarise(session)
-    analysis = analyse(session.folder.path)
-    page = write_html(analysis, session.folder.path / "report.html")
-    if as_json:
+
+    def tell(analysis: Analysis) -> tuple[dict[str, Any], list[str]]:
         told = {"works": outcome(analysis), "durability": analysis.durability_line}
-        told |= {"emulated": analysis.emulated}
-        told |= {"next_step": analysis.next_step, "report": str(page)}
-        print_json(summary.as_dict() | told)
-    else:
-        click.echo(as_called("\n".join(["", *lines_of(analysis), ""])))
-        if summary.exit_code:
-            click.echo("\n".join(summary_lines(summary, shlex.join(called))))
-        click.echo(f"report: {page}")
-    sys.exit(summary.exit_code)
+        told |= {"emulated": analysis.emulated, "next_step": analysis.next_step}
+        return told, lines_of(analysis)
+
+    carry_out(
+        "try", content, called,
+        lambda file: run_trial(Options(file, called=tuple(called), **asked), time_s, view),
+        tell, as_json=as_json,
+    )  # fmt: skip
 
 
 def _usual(view: Any) -> list[str]:

@@ -122,11 +122,9 @@ def _given(
                 f"those of the file {', '.join(now) or 'none'}",
                 fix="run without --continue: a new folder is begun",
             )
-        notes.append(
-            "continued with a changed file "
-            f"(identity {experiment.identity[:8]}): earlier runs used the file before it"
-        )
-    return folder, notes
+        notes.append("continued with a changed file: earlier runs used the file before it")
+    known = (folder.record.model_extra or {}).get("notes", [])
+    return folder, [note for note in notes if note not in known]
 
 
 def make_record(

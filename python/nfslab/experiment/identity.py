@@ -24,7 +24,11 @@ IDENTITY_FORMAT = 1
 ADDED: Final[dict[str, Any]] = {"call_delay": None, "planted_delay": {}}
 """Parameters that came later, with the value that asks for nothing: experiments of before keep
 their identity."""
-ADDED_TO: Final[dict[str, dict[str, Any]]] = {"tpcc": {"engine": "postgres", "mariadb": {}}}
+ADDED_TO: Final[dict[str, dict[str, Any]]] = {
+    "tpcc": {"engine": "postgres", "mariadb": {}},
+    "sfs": {"silence": None, "calibration": False, "calls": False},
+    "files": {"seek_rewrite_share": 0.1},
+}
 """The same of one kind of workload, target, ... alone: others have had parameters of that name."""
 POINT_ID_DIGITS = (8, 12, 16, 32)
 """Tried in this order until the points of an experiment differ; 8 nearly always do."""

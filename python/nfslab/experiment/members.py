@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from nfslab import clock
 from nfslab.errors import RunFailed, UsageError
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from nfslab.cluster.base import Cluster, Member
     from nfslab.cluster.bridge import Seat
-    from nfslab.cluster.settings import ClusterSection
     from nfslab.experiment.guest_run import Kernels
     from nfslab.experiment.sections import Client, Server
+    from nfslab.experiment.setup import Setup
     from nfslab.machine.resources import Resources
 
 BACK_S: Final = 60.0
@@ -32,31 +32,15 @@ BACK_S: Final = 60.0
 BACK_POLL_S: Final = 1.0
 
 
-class Asked(Protocol):
-    """Sections of an experiment file, or the like of them."""
-
-    @property
-    def client(self) -> Client:
-        """Which client hosts."""
-
-    @property
-    def server(self) -> Server:
-        """Which server's host."""
-
-    @property
-    def cluster(self) -> ClusterSection | None:
-        """Their machines."""
-
-
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What client hosts may be."""
 
     said: str
-    connect: Callable[[Asked, Resources, Kernels], tuple[Cluster, Link]]
+    connect: Callable[[Setup, Resources, Kernels], tuple[Cluster, Link]]
     """They, then the server's host where that is another one, and the way between them and this
     machine; RunFailed, UsageError."""
-    available: Callable[[Asked, int, int], Availability]
+    available: Callable[[Setup, int, int], Availability]
     """With so many processes on each, and so many connections of each; RunFailed."""
     is_here: bool = True
     """Their files and programs are this machine's."""
@@ -74,7 +58,7 @@ class Members:
     """Of the servers: their address, and all clients'."""
 
 
-def members_of(asked: Asked, resources: Resources, kernels: Kernels | None = None) -> Members:
+def members_of(asked: Setup, resources: Resources, kernels: Kernels | None = None) -> Members:
     """The hosts that `[client]` and `[server]` ask for, and the way between them; RunFailed.
 
     `kernels`: those of guests, where there are some."""
@@ -88,7 +72,7 @@ def members_of(asked: Asked, resources: Resources, kernels: Kernels | None = Non
 
 
 def awaited_members(
-    asked: Asked,
+    asked: Setup,
     resources: Resources,
     kernels: Kernels,
     *,
@@ -125,12 +109,12 @@ def together(client: str, server: str) -> bool:
     return client == server == CLUSTER or (client in SEATS and server in SEATS)
 
 
-def _servers(asked: Asked) -> list[str]:
+def _servers(asked: Setup) -> list[str]:
     """The server's host, where it is none of ours."""
     return [asked.server.host_name] if asked.server.is_elsewhere else []
 
 
-def _here(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
+def _here(asked: Setup, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
     """Agents on this machine; on a bridge where the server is not."""
     from nfslab.cluster.here import ClusterHere, MemberHere
 
@@ -140,7 +124,7 @@ def _here(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster
     return ClusterHere([MemberHere(name, resources) for name in names]), Link()
 
 
-def _bridged(asked: Asked, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
+def _bridged(asked: Setup, resources: Resources, kernels: Kernels) -> tuple[Cluster, Link]:
     from nfslab.cluster.bridge import BridgedHere
 
     client, server = asked.client, asked.server
@@ -183,7 +167,7 @@ SEATS: Final[dict[str, Callable[[str, Client | Server, Kernels], Seat]]] = {
 """By the kind of host: those that sit on one bridge of this machine."""
 
 
-def _can_be(asked: Asked, processes: int, connections: int) -> Availability:
+def _can_be(asked: Setup, processes: int, connections: int) -> Availability:
     """Can there be such seats? Of guests also: is there such a kernel?"""
     from nfslab.cluster.guests import require_guests
     from nfslab.cluster.identity import limits_here
@@ -207,7 +191,7 @@ def _can_be(asked: Asked, processes: int, connections: int) -> Availability:
 
 
 def _machines(
-    asked: Asked,
+    asked: Setup,
     _resources: Resources | None = None,
     _kernels: Kernels | None = None,
     *,
@@ -226,7 +210,7 @@ def _machines(
         raise
 
 
-def _machines_are_there(asked: Asked, processes: int, connections: int) -> Availability:
+def _machines_are_there(asked: Setup, processes: int, connections: int) -> Availability:
     """With the same nfslab, and room for so many processes; they are left again."""
     from nfslab.experiment.host_facts import room
 

@@ -105,8 +105,6 @@ class RunHosts:
         """The server's; None: this machine."""
         self._show = show
         self._check = check
-        self.told: Callable[[RunHost, dict[str, Any]], object] = lambda _host, _state: None
-        """Called with what a host says of how far it is."""
         self._heard: queue.SimpleQueue[tuple[RunHost, dict[str, Any]]] = queue.SimpleQueue()
 
     @property
@@ -114,14 +112,12 @@ class RunHosts:
         """Each with an agent, the server's behind the others."""
         return [*self.hosts, *([self.serving] if self.serving else [])]
 
-    def begin(
-        self, clients: Sequence[Member], server: Member | None = None, module: str = MODULE
-    ) -> None:
+    def begin(self, clients: Sequence[Member], server: Member | None = None) -> None:
         """An agent on each, until each is ready; RunFailed."""
         for member in clients:
-            self.hosts.append(self._begun(RunHost(member, member.begin(module))))
+            self.hosts.append(self._begun(RunHost(member, member.begin(MODULE))))
         if server is not None:
-            self.serving = self._begun(RunHost(server, server.begin(module), serves=True))
+            self.serving = self._begun(RunHost(server, server.begin(MODULE), serves=True))
         self.await_all("ready", "ready_s")
         for host in self.all:
             told = host.said["ready"].get("facts")
@@ -131,11 +127,6 @@ class RunHosts:
         """The same, and what it says is heard."""
         threading.Thread(target=self._listen, args=(host,), daemon=True).start()
         return host
-
-    def forget_said(self) -> None:
-        """They begin anew."""
-        for host in self.hosts:
-            host.said.clear()
 
     def tell_all(self, name: str, **content: Any) -> None:
         """The same order to all of them."""
@@ -294,8 +285,6 @@ class RunHosts:
                 self._show(f"{host.name}: {phase}")
             case {"event": "at", "gate": str(gate)}:
                 host.said[f"at {gate}"] = said
-            case {"event": "progress", "state": dict(state)}:
-                self.told(host, state)
             case {"event": "meet", "gate": str(gate)}:
                 host.gate, host.told = gate, said.get("said")
                 if len(json.dumps(host.told)) > SAID_BYTES_MAX:

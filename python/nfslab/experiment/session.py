@@ -335,7 +335,8 @@ def _explained(
     go_on = shlex.join(word for word in options.command() if word != "--new")
     if isinstance(error, Interrupted):
         what = error.what.partition(";")[0]
-        again: NfslabError = type(error)(f"{what}; {kept}", fix=f"to go on: {go_on}")
+        again = type(error)(f"{what}; {kept}", fix=f"to go on: {go_on}")
+        again.folder = session.folder.path
         return again
     if isinstance(error, NfslabError):
         fix = f"{error.fix}; then: {go_on}" if error.fix else f"to go on: {go_on}"

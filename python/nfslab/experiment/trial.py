@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import UsageError
 from nfslab.experiment.session import run_experiment
@@ -18,7 +18,7 @@ from nfslab.results.groups import grouped
 from nfslab.workloads.storage import WORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, Session
@@ -37,38 +37,35 @@ class Storage:
     """As the person wrote it: the level's label."""
     name: str
     """Of the target."""
-    lines: tuple[str, ...]
-    """Of its section."""
+    section: dict[str, Any]
     device: int | None
     """st_dev of a folder."""
 
 
 def storages(given: Sequence[str], mount_options: Sequence[str] = ()) -> list[Storage]:
     """What was named; UsageError for what is neither a folder nor HOST:/EXPORT, or there twice."""
-    nfs = ['kind = "nfs"']
-    nfs += [f"mount_options = {_quoted(list(mount_options))}"] if mount_options else []
     found: list[Storage] = []
     for text in given:
         path = Path(text).expanduser()
-        lines: tuple[str, ...]
+        section: dict[str, Any]
         if path.is_dir():
-            lines = ('kind = "local"', f"path = {_quoted(str(path.resolve()))}")
-            device = path.stat().st_dev
+            section, device = {"kind": "local", "path": str(path.resolve())}, path.stat().st_dev
         elif ":/" in text and not path.exists():
-            lines, device = (*nfs, f"server = {_quoted(text)}"), None
+            section, device = {"kind": "nfs", "server": text}, None
+            section |= {"mount_options": list(mount_options)} if mount_options else {}
         else:
             raise UsageError(
                 f"{text} is no storage",
                 why="it is a file" if path.exists() else "there is no such folder",
                 fix="name a folder that is there, or HOST:/EXPORT",
             )
-        if any(lines == other.lines for other in found):
+        if any(section == other.section for other in found):
             raise UsageError(f"{text} is named twice", fix="name different storages")
         name = re.sub("[^A-Za-z0-9]+", "-", text).strip("-")[-NAMED_CHARACTERS:].strip("-")
         name = name or "root"
         while any(name == other.name for other in found):
             name += "x"
-        found.append(Storage(text, name, lines, device))
+        found.append(Storage(text, name, section, device))
     return found
 
 
@@ -84,43 +81,32 @@ def text(found: Sequence[Storage], works: Sequence[str], time_s: float) -> str:
     names = [one.name for one in found]
     given = [one.given for one in found]
     title = f"{', '.join(given)} compared" if len(found) > 1 else given[0]
-    parts = [
-        "# Made by `nfslab try`: kinds of work on storages, a figure each.",
-        *(f"# {name}: {WORKS[name].counts}" for name in works),
-        "",
-        "[experiment]",
-        f'name = "{NAME}"',
-        f"title = {_quoted(title)}",
-        "repetitions = 5",
-        'collectors = ["system"]',
+    about = ["Made by `nfslab try`: kinds of work on storages, a figure each."]
+    sections: dict[str, Any] = {
+        "experiment": {"name": NAME, "title": title, "repetitions": 5, "collectors": ["system"]}
+    }
+    sections |= {f"targets.{one.name}": one.section for one in found}
+    sections["workload"] = {
+        "kind": "storage", "data": names[0], "work": works[0], "seconds": f"{seconds}s",
+    }  # fmt: skip
+    sections["axes"] = [
+        {"name": "storage", "parameter": "workload.data", "values": names, "labels": given},
+        {"name": "work", "parameter": "workload.work", "values": list(works)},
     ]
-    for one in found:
-        parts += ["", f"[targets.{one.name}]", *one.lines]
-    parts += [
-        "",
-        "[workload]",
-        'kind = "storage"',
-        f'data = "{names[0]}"',
-        f'work = "{works[0]}"',
-        f'seconds = "{seconds}s"',
-        "",
-        "[[axes]]",
-        'name = "storage"',
-        'parameter = "workload.data"',
-        f"values = {_quoted(names)}",
-        f"labels = {_quoted(given)}",
-        "",
-        "[[axes]]",
-        'name = "work"',
-        'parameter = "workload.work"',
-        f"values = {_quoted(list(works))}",
-    ]
-    return "\n".join(parts) + "\n"
+    return file_text([*about, *(f"{name}: {WORKS[name].counts}" for name in works)], sections)
 
 
-def _quoted(value: object) -> str:
-    """As TOML, whose strings and lists of them are those of JSON."""
-    return json.dumps(value, ensure_ascii=False)
+def file_text(comments: Sequence[str], sections: Mapping[str, Any]) -> str:
+    """An experiment's file; a list of sections stands for one that is repeated."""
+    lines = [f"# {comment}" for comment in comments]
+    for name, section in sections.items():
+        some = section if isinstance(section, list) else [section]
+        for one in some:
+            lines += ["", f"[[{name}]]" if some is section else f"[{name}]"]
+            # Strings, numbers and lists of TOML are those of JSON.
+            known = {key: value for key, value in one.items() if value is not None}
+            lines += [f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in known.items()]
+    return "\n".join(lines) + "\n"
 
 
 def run_trial(options: Options, time_s: float, view: View) -> Session:

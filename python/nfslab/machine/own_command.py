@@ -1,14 +1,52 @@
-"""Our own commands as programs of their own: how they find us, what they said when they failed."""
+"""Our own programs: how they find us, what they are asked, what they said when they failed."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.errors import RunFailed
+from nfslab.errors import NfslabError, RunFailed, of_core
 from nfslab.machine.endings import failed
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LAST_LINES = 12
+PROGRESS: Final = "progress"
+"""Beside what a program is asked: how far it is."""
+
+
+def program(work: Callable[[Any, Callable[[str], None]], Any]) -> int:
+    """Do what the JSON file of the first argument asks and print its result; the exit code.
+
+    `work` is given what is asked, and a function that it tells how far it is.
+    """
+    from nfslab._core import CoreError
+
+    path = Path(sys.argv[1])
+    told = ""
+
+    def tell(words: str) -> None:
+        nonlocal told
+        if words != told:
+            told = words
+            path.with_name(PROGRESS).write_text(words, encoding="utf-8")
+
+    error: NfslabError
+    try:
+        print(json.dumps(work(json.loads(path.read_bytes()), tell)))
+        return 0
+    except CoreError as refused:
+        if (partial := getattr(refused, "partial", None)) is not None:
+            print(partial)
+        error = of_core(refused)
+    except NfslabError as said:
+        error = said
+    print("nfslab:", "\n".join(error.lines()), file=sys.stderr)
+    return error.exit_code
 
 
 def importing_us() -> dict[str, str]:

@@ -97,16 +97,9 @@ def plan_of(hosts: Sequence[HostPart]) -> dict[str, Any]:
 
 def merged(hosts: Sequence[HostPart]) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
     """The point's report, the object with its histograms, and what each host did; RunFailed."""
-    handed = {host.name: read(host) for host in hosts}
-    return joined(plan_of(hosts), handed, [(host.name, host.share) for host in hosts])
-
-
-def joined(
-    plan: dict[str, Any], of_host: dict[str, list[Handed]], hosts: Sequence[tuple[str, Share]]
-) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
-    """The same of what is in memory, its instants on our clock; `plan` is of the whole load."""
     from nfslab._core import CoreError, Load
 
+    of_host = {host.name: read(host) for host in hosts}
     whole = [one for some in of_host.values() for one in some]
     sums = [one.sums for one in whole if one.sums is not None]
     lost = [(one.index, one.lost or "it said nothing") for one in whole if one.sums is None]
@@ -116,7 +109,7 @@ def joined(
             why=lost[0][1],
             fix="see what ended them: memory, limits, somebody's kill",
         )
-    load = Load(json.dumps(plan))
+    load = Load(json.dumps(plan_of(hosts)))
     try:
         report = load.merge(sums, lost)
         planned = {one["process"]: one["offered_ops_per_s"] for one in report["processes"]}
@@ -128,7 +121,7 @@ def joined(
     except (CoreError, ValueError, LookupError, TypeError) as error:
         raise _no_point(str(error)) from error
     for reason in [*report["reasons"], *(r for p in report["processes"] for r in p["reasons"])]:
-        reason["text"] = named(reason["text"], hosts)
+        reason["text"] = named(reason["text"], [(host.name, host.share) for host in hosts])
     return report, load, figures
 
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from nfslab.offered.points import load_point
 from nfslab.quantities import parse_duration_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 POINTS_MAX: Final = 60
 """Points of one search: 20 doublings and the halvings of any sensible precision."""
-QUANTILES: Final = {"p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "p99.9": "p999_ns"}
+FIGURES: Final = ("mean", "p50", "p90", "p99", "p99.9")
 _GOAL: Final = re.compile(r"(mean|p50|p90|p99|p99\.9)\s*<\s*(.+)")
 
 Verdict = Literal["good", "bad", "invalid"]
@@ -29,32 +31,30 @@ class Goal:
     """A response time that must not be reached."""
 
     figure: str
-    """"mean", or a key of QUANTILES."""
+    """One of FIGURES."""
     limit_s: float
 
     def __str__(self) -> str:
         return f"{self.figure} < {self.limit_s * 1e3:g} ms"
 
-    def verdict(self, report: dict[str, Any]) -> Verdict:
-        """Of a point's report: "invalid" if its generator or an error was the limit.
+    def verdict(self, metrics: Mapping[str, float], *, valid: bool) -> Verdict:
+        """Of a run's metrics: "invalid" if its generator or an error was the limit.
 
         A saturated point is "bad" however short its responses: the server did not do that load.
         """
-        if not report["valid"]:
+        if not valid:
             return "invalid"
-        response = report["response"]
-        key = "mean_ns" if self.figure == "mean" else QUANTILES[self.figure]
-        value = response.get(key)
-        if value is None or load_point(report).is_saturated:
+        value_ms = metrics.get(f"response_{self.figure.replace('.', '')}_ms")
+        if value_ms is None or metrics["saturated"]:
             return "bad"
-        return "good" if value < self.limit_s * 1e9 else "bad"
+        return "good" if value_ms < self.limit_s * 1e3 else "bad"
 
 
 def goal(text: str) -> Goal:
     """Of a text such as mean<10ms or p99<50ms; ValueError otherwise."""
     match = _GOAL.fullmatch(text.strip())
     if match is None:
-        known = ", ".join(["mean", *QUANTILES])
+        known = ", ".join(FIGURES)
         raise ValueError(f"{text!r} is no goal; write {known} and a limit: p99<20ms")
     limit_s = parse_duration_s(match[2].strip())
     if limit_s <= 0:

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from nfslab.context import Services, Share, TimedPart
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability, measuring_core
-from nfslab.machine.own_command import failure_said, importing_us
+from nfslab.machine.own_command import PROGRESS, failure_said, importing_us
 from nfslab.results.core_tables import typed_table
 
 if TYPE_CHECKING:
@@ -411,14 +413,11 @@ class StandIn(ByAnother):
 
 
 class OwnCommand(Workload):
-    """A workload that is a command of ours, in a process of its own.
+    """A workload that is a program of ours, in a process of its own.
 
     So a memory limit and the CPU account apply to it alone, and a person can repeat by hand what
     the run's record shows.
     """
-
-    failure_in_json: ClassVar[bool] = False
-    """What it prints as JSON says itself whether it failed."""
 
     @classmethod
     def available(cls) -> Availability:
@@ -426,16 +425,35 @@ class OwnCommand(Workload):
         return measuring_core()
 
     def finish(self, context: RunContext) -> None:
-        """The command has ended, and has removed what it made, unless that is to stay."""
+        """The program has ended, and has removed what it made, unless that is to stay."""
 
     def printed(
         self,
         context: RunContext,
-        argv: list[str],
+        module: str,
+        asked: dict[str, Any],
         phase: str,
         watcher: LaunchWatcher | None = None,
     ) -> str:
-        """What the command printed; RunFailed in its own words."""
+        """What the program of a module printed, asked for this; RunFailed in its own words.
+
+        Behind a failure, what it had measured is in the logs.
+        """
+        name, told = phase.replace(" ", "_"), ""
+        path = context.logs / f"{name}_asked.json"
+        path.write_text(json.dumps(asked), encoding="utf-8")
+        argv = [sys.executable, "-m", module, str(path)]
+        context.commands.append(argv)
+
+        def look() -> float:
+            nonlocal told
+            with contextlib.suppress(OSError):
+                words = path.with_name(PROGRESS).read_text(encoding="utf-8")
+                if words not in ("", told):
+                    told = words
+                    context.say(words)
+            return context.remaining_s()
+
         with context.phase(phase):
             done = context.client_host.run(
                 argv,
@@ -444,14 +462,15 @@ class OwnCommand(Workload):
                 check=False,
                 env=importing_us(),
                 cwd=Path("/"),
-                cancelled=context.remaining_s,
+                cancelled=look,
                 watcher=watcher,
             )
-        log = context.logs / f"{phase.replace(' ', '_')}.log"
-        log.write_text(done.stderr, encoding="utf-8")
-        told = self.failure_in_json and done.stdout.startswith("{")
-        if done.returncode != 0 and not told:
-            raise failure_said(f"nfslab {self.kind}", done.returncode, done.stderr)
+        path.with_name(PROGRESS).unlink(missing_ok=True)
+        path.with_name(f"{name}.log").write_text(done.stderr, encoding="utf-8")
+        if done.returncode != 0:
+            if done.stdout:
+                path.with_name(f"{self.kind}.json").write_text(done.stdout, encoding="utf-8")
+            raise failure_said(f"the load of {self.kind}", done.returncode, done.stderr)
         return done.stdout
 
 

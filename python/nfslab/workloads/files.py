@@ -1,9 +1,9 @@
-"""File access as Bonnie measured it, and what databases need: `nfslab files` as a workload.
+"""File access as Bonnie measured it, and what databases need.
 
-The work is done by the command `nfslab files DIRECTORY --json`. This module turns parameters
-into its options and its result into metrics, samples and checks.
+The work is done by the core, in a process of its own (`files_part`). This module turns parameters
+into its configuration and its result into metrics, samples and checks.
 
-Names: phases are given by the names of `nfslab files`; metrics and samples use those of
+Names: phases are given by the names of the core; metrics and samples use those of
 Bonnie's table, which published results are laid beside:
 
     char_write   output_per_char_bytes_per_s      char_read   input_per_char_bytes_per_s
@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -39,6 +38,7 @@ from nfslab.workloads.base import (
     WorkloadParameters,
     refuse_debug_build,
 )
+from nfslab.workloads.files_part import progress_words
 from nfslab.workloads.files_result import (
     BONNIE,
     COUNTED,
@@ -54,7 +54,6 @@ from nfslab.workloads.files_result import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
     from typing import Self
 
     from nfslab.context import HostPart, Share
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
 
 CHARACTERS: Final = frozenset({"char_write", "char_read"})
 DIRECT_ALIGNMENT_BYTES: Final = 512
+PROGRAM: Final = "nfslab.workloads.files_part"
 FILES_MAX: Final = 65_536
 """The core's."""
 FOLDER: Final = "nfslab-files"
@@ -114,6 +114,8 @@ class FilesParameters(WorkloadParameters):
     seeks: int = Field(default=4000, ge=1, le=1_000_000_000)
     seek_threads: int | None = Field(default=None, ge=1, le=1024)
     """Bonnie had 3; default: as many as `threads`."""
+    seek_rewrite_share: float = Field(default=0.1, ge=0, le=1)
+    """Of the blocks sought, as Bonnie: changed and written back."""
     random_operations: int | None = Field(default=None, ge=1, le=1_000_000_000)
     """Of random_read, random_write and log_write; default: as many as `seeks`."""
     sync_every: int = Field(default=1, ge=0)
@@ -189,33 +191,6 @@ class FilesWorkload(OwnCommand):
         """The files, and a little for what the file system needs beside them."""
         return {"data": self.parameters.file_size + self.parameters.file_size // 50 + (1 << 20)}
 
-    def arguments(self, directory: Path, seed: int) -> list[str]:
-        """The whole command; every effective value is given, so that it can be repeated."""
-        p = self.parameters
-        argv = [sys.executable, "-m", "nfslab", "files", str(directory), "--json"]
-        argv += ["--size", str(p.file_size), "--block", str(p.block), "--threads", str(p.threads)]
-        argv += ["--phases", ",".join(p.effective_phases()), "--seeks", str(p.seeks)]
-        argv += ["--sync-every", str(p.sync_every), "--sync-kind", p.sync_kind]
-        argv += ["--seed", str(p.seed if p.seed is not None else seed % 2**63)]
-        argv += ["--check-every", str(p.check_every)]
-        for option, value in (
-            ("--files", p.files),
-            ("--seek-threads", p.seek_threads),
-            ("--random-operations", p.random_operations),
-        ):
-            if value is not None:
-                argv += [option, str(value)]
-        if p.time_limit is not None:
-            argv += ["--time-limit", f"{p.time_limit:.9g}s"]
-        for option, wanted in (
-            ("--direct", p.direct),
-            ("--no-final-sync", not p.final_sync),
-            ("--keep-cache", not p.drop_cache),
-        ):
-            if wanted:
-                argv.append(option)
-        return argv
-
     def check_hosts(self, hosts: int, processes: int) -> Availability:
         """Each thread of each process needs a block, as the core will say again."""
         p = self.parameters
@@ -245,12 +220,11 @@ class FilesWorkload(OwnCommand):
             self._processes.start(context.remaining_s)
 
     def finish(self, context: RunContext) -> None:
-        """Processes of this host go; the command has ended."""
+        """Processes of this host go; the program has ended."""
         self._running.close()
 
-    def part_configs(self, context: RunContext, share: Share) -> list[dict[str, Any]]:
-        """What the core gets in each process of this host: the same as the command makes of
-        `arguments`, and which part of it that process is."""
+    def config(self, context: RunContext) -> dict[str, Any]:
+        """What the core gets."""
         p = self.parameters
         whole = {
             "directory": str(context.places["data"].path),
@@ -261,21 +235,24 @@ class FilesWorkload(OwnCommand):
             "time_limit_ns": None if p.time_limit is None else round(p.time_limit * NS_PER_S),
         }
         names = ("files", "threads", "direct", "seeks", "seek_threads", "random_operations",
-                 "sync_every", "sync_kind", "final_sync", "drop_cache", "check_every")  # fmt: skip
-        whole |= {name: getattr(p, name) for name in names}
+                 "sync_every", "sync_kind", "final_sync", "drop_cache", "check_every",
+                 "seek_rewrite_share")  # fmt: skip
+        return whole | {name: getattr(p, name) for name in names}
+
+    def part_configs(self, context: RunContext, share: Share) -> list[dict[str, Any]]:
+        """The same in each process of this host, and which part of it that process is."""
+        whole = self.config(context)
         return [
             whole | {"part": {"index": index, "of": share.of, "folder": FOLDER}}
             for index in share.indices
         ]
 
     def measure(self, context: RunContext) -> Outcome:
-        """Run the command; its JSON becomes metrics, samples and checks."""
+        """Run the program; its JSON becomes metrics, samples and checks."""
         if self._processes is not None:
             return self._measure_part(context, self._processes)
-        argv = self.arguments(context.places["data"].path, context.seed)
-        context.commands.append(argv)
         with context.timed() as part:
-            printed = self.printed(context, argv, "files", part.watcher)
+            printed = self.printed(context, PROGRAM, self.config(context), "files", part.watcher)
         (context.logs / "files.json").write_text(printed, encoding="utf-8")
         return self._outcome(context, json.loads(printed))
 
@@ -303,10 +280,7 @@ class FilesWorkload(OwnCommand):
 
         def progress(state: dict[str, Any]) -> None:
             nonlocal told
-            words = (
-                f"{state['phase'].replace('_', ' ')}: {state['done'] / max(state['total'], 1):.0%}"
-            )
-            if words != told:
+            if (words := progress_words(state)) != told:
                 told = words
                 context.say(words)
 

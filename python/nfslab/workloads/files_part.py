@@ -1,4 +1,4 @@
-"""One of several processes of `nfslab files`: `python -m nfslab.workloads.files_part`.
+"""A process of the file workload, `python -m nfslab.workloads.files_part`, one of several:
 
     parent (`nfslab.machine.agent`)      this process
     files: its `config`            ──>   the phases (`nfslab._core.run_files`)
@@ -7,16 +7,20 @@
                                          between: progress: `state`; an error ends it
 
 The parent's end of standard input is its life: when that closes, the work stops, and the files that
-it made are removed.
+it made are removed. Alone, it is asked by a file: `... files_part CONFIG.json`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nfslab.machine.agent import Parent, ParentGone, child
+from nfslab.machine.own_command import program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LINE_MAX = 1 << 20
 """Bytes of a line; a configuration has some hundred."""
@@ -41,5 +45,19 @@ def work(parent: Parent) -> None:
     parent.say("result", result=result)
 
 
+def alone(config: dict[str, Any], tell: Callable[[str], None]) -> Any:
+    """The result of all phases."""
+    from nfslab._core import run_files
+
+    return json.loads(
+        run_files(json.dumps(config), lambda text: tell(progress_words(json.loads(text))))
+    )
+
+
+def progress_words(state: dict[str, Any]) -> str:
+    """How far a phase is."""
+    return f"{state['phase'].replace('_', ' ')}: {state['done'] / max(state['total'], 1):.0%}"
+
+
 if __name__ == "__main__":
-    sys.exit(child(work, LINE_MAX))
+    sys.exit(program(alone) if sys.argv[1:] else child(work, LINE_MAX))

@@ -1,7 +1,7 @@
-"""Offered load on an NFS server, as SPEC SFS made it: `nfslab sfs` as a workload.
+"""Offered load on an NFS server, as SPEC SFS made it.
 
 The target is an export that is not mounted (kind "nfs" with `client = "none"`): the workload is
-the client. The work is done by the command `nfslab sfs`. Its file set is made before the timed
+the client, in a process of its own (`offered.measuring`). Its file set is made before the timed
 part, once for a server that stays.
 
 A point that does not count (an unexpected answer, a server that went away, a generator that was
@@ -18,10 +18,8 @@ each host runs its own, connected before the common start, and keeps what they h
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
-import sys
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
@@ -29,7 +27,8 @@ from pydantic import Field, model_validator
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability
 from nfslab.machine.emulation import is_emulated
-from nfslab.offered.plans import PARTS_MAX
+from nfslab.offered.measuring import histograms, progress_words
+from nfslab.offered.plans import PARTS_MAX, Load, Mounted, Point
 from nfslab.quantities import Duration, Size
 from nfslab.results import emulation
 from nfslab.results.records import LoadShape
@@ -56,13 +55,17 @@ if TYPE_CHECKING:
     from nfslab.context import HostPart, Share
     from nfslab.mounts.none import NfsExport
     from nfslab.offered.mixes import Mix
-    from nfslab.offered.plans import Point
     from nfslab.offered.processes import Generators
     from nfslab.workloads.base import RunContext
 
 MOUNTS: Final = ("data", "data_2", "data_3", "data_4")
 """Roles: a mount each."""
+PROGRAM: Final = "nfslab.offered.measuring"
 ASSUMED_BYTES_PER_S: Final = 50e6
+CALLS: Final = "calls.parquet"
+"""In the logs, where every call is recorded."""
+CALLS_ROOM: Final = 1 << 18
+"""Of them, between two looks."""
 
 
 class SfsParameters(WorkloadParameters):
@@ -108,11 +111,19 @@ class SfsParameters(WorkloadParameters):
     """Share of READs whose data is compared."""
     seed: int = Field(default=1, ge=0, lt=2**63)
     """Of the file set; what is drawn from it differs from run to run by the run's own."""
+    silence: Duration | None = Field(default=None, gt=0)
+    """Without any answer, until a server counts as gone; default: 30 s."""
+    calibration: bool = False
+    """The server is a null store: any name is a file."""
+    calls: bool = False
+    """Record every call of the one generator process."""
 
     @model_validator(mode="after")
     def _combination(self) -> Self:
         if self.files is not None and self.bytes_per_op is not None:
             raise ValueError("files and bytes_per_op exclude each other")
+        if self.calls and self.generators > 1:
+            raise ValueError("calls are recorded of one generator process")
         try:
             self.whole_mix()
         except UsageError as error:
@@ -125,6 +136,28 @@ class SfsParameters(WorkloadParameters):
 
         return read_mix(self.mix) if self.mix_table is None else mix_of("own", self.mix_table)
 
+    def point(self, mounts: Sequence[Mounted], repetition: int, *, calibration: bool) -> Point:
+        """What is planned on these exports; other arrivals and operations for each repetition."""
+        names = ("mode", "arrivals", "outstanding", "clients", "processes", "think")
+        return Point(
+            mounts,
+            self.whole_mix(),
+            Load(self.load, **{name: getattr(self, name) for name in names}),
+            warm_up_s=self.warm_up,
+            measure_s=self.duration,
+            cool_down_s=self.cool_down,
+            # A thread has one mount.
+            threads=max(self.threads, len(mounts)),
+            seed=self.seed,
+            repetition=repetition,
+            verify_share=self.verify_share,
+            files=self.files,
+            bytes_per_op_per_s=self.bytes_per_op,
+            silence_limit_s=self.silence,
+            record_calls=CALLS_ROOM if self.calls else 0,
+            calibration=self.calibration or calibration,
+        )
+
 
 class SfsWorkload(OwnCommand):
     """NFS operations at an offered load."""
@@ -133,7 +166,6 @@ class SfsWorkload(OwnCommand):
     summary: ClassVar[str] = "NFS operations at an offered load, as SPEC SFS made them"
     Parameters: ClassVar[type[WorkloadParameters]] = SfsParameters
     roles: ClassVar[tuple[str, ...]] = MOUNTS
-    failure_in_json: ClassVar[bool] = True
     parameters: SfsParameters
 
     def __init__(self, parameters: WorkloadParameters) -> None:
@@ -173,53 +205,25 @@ class SfsWorkload(OwnCommand):
         mean = sum(size * part for size, part in sizes.items()) / sum(sizes.values())
         return float(files * mean)
 
-    def arguments(self, exports: Sequence[NfsExport], mix: str, seed: int) -> list[str]:
-        """The whole command; every effective value is given, so that it can be repeated."""
-        p = self.parameters
-        targets = [",".join((export.source, *export.options)) for export in exports]
-        argv = [sys.executable, "-m", "nfslab", "sfs", *targets, "--json", "--mix", mix]
-        argv += ["--load", f"{p.load:.15g}", "--mode", p.mode]
-        if p.mode == "open":
-            argv += ["--arrivals", p.arrivals, "--outstanding", str(p.outstanding)]
-        else:
-            argv += ["--clients", str(p.clients), "--processes", str(p.processes)]
-            argv += ["--think", p.think]
-        for option, seconds in (
-            ("--warm-up", p.warm_up), ("--time", p.duration), ("--cool-down", p.cool_down),
-        ):  # fmt: skip
-            argv += [option, f"{seconds:.9g}s"]
-        # A thread has one mount.
-        argv += ["--threads", str(max(p.threads, len(exports))), "--generators", str(p.generators)]
-        argv += ["--verify", f"{p.verify_share:.9g}"]
-        argv += ["--seed", str(p.seed), "--repetition", str(seed % 2**63)]
-        if p.files is not None:
-            argv += ["--files", str(p.files)]
-        if p.bytes_per_op is not None:
-            argv += ["--bytes-per-op", str(p.bytes_per_op)]
-        if any(export.is_calibration for export in exports):
-            argv.append("--calibration")
-        return argv
-
     def prepare(self, context: RunContext) -> None:
         """Make the file set."""
         if context.share is not None:
             self._prepare_part(context, context.share)
             return
-        self.printed(context, [*self._command(context), "--prepare-only"], "file set")
+        asked = self._asked(context) | {"prepare_only": True}
+        self.printed(context, PROGRAM, asked, "file set")
 
     def measure(self, context: RunContext) -> Outcome:
-        """Run the command; its JSON becomes metrics, samples and checks."""
+        """Run the program; its JSON becomes metrics, samples and checks."""
         if self._generators is not None:
             return self._measure_part(context, self._generators)
-        argv = self._command(context)
-        context.commands.append(argv)
+        asked = self._asked(context)
         with context.timed() as part:
-            result = json.loads(self.printed(context, argv, "offered load", part.watcher))
-        (point,) = result["points"]
-        return self._outcome(context, point, is_emulated())
+            text = self.printed(context, PROGRAM, asked, "offered load", part.watcher)
+        return self._outcome(context, json.loads(text), is_emulated())
 
     def finish(self, context: RunContext) -> None:
-        """Generator processes of this host go; the command has ended."""
+        """Generator processes of this host go; the program has ended."""
         self._running.close()
 
     def check_exports(self, others: Sequence[str]) -> Availability:
@@ -236,6 +240,10 @@ class SfsWorkload(OwnCommand):
     def check_hosts(self, hosts: int, processes: int) -> Availability:
         """Each generator process needs a part of the load."""
         p, of = self.parameters, hosts * processes
+        if p.calls:
+            return Availability(
+                False, "calls are recorded of one generator process", "leave out workload.calls"
+            )
         if p.generators != 1:
             return Availability(
                 False,
@@ -267,10 +275,7 @@ class SfsWorkload(OwnCommand):
         from nfslab.offered.hosts import merged
 
         point, load, by_host = merged(parts)
-        point["histograms"] = {
-            name: base64.b64encode(histogram.to_v2()).decode()
-            for name, histogram in load.histograms().items()
-        }
+        point["histograms"] = histograms(load)
         emulated = any(emulation.is_stamped_by(part.record.checks) for part in parts)
         outcome = self._outcome(context, point, emulated)
         outcome.by_host = {
@@ -330,8 +335,6 @@ class SfsWorkload(OwnCommand):
         text = json.dumps(stored, indent=1)
         (context.logs / "sfs.json").write_text(text, encoding="utf-8")
         refuse_debug_build(point.get("flags", []))
-        if point.get("failed"):
-            raise RunFailed(point["reasons"][0]["text"], fix=point.get("fix", ""))
         context.timed.was(point["start_monotonic_ns"], point["window_end_ns"])
         context.notes.extend(point["notes"])
         return Outcome(
@@ -355,40 +358,19 @@ class SfsWorkload(OwnCommand):
         return [exports[target] for target in targets]
 
     def _point(self, context: RunContext) -> Point:
-        """The same as the command makes of `arguments`."""
-        from nfslab.offered.plans import Load, Mounted, Point
-
-        p, exports = self.parameters, self._exports(context)
-        names = ("mode", "arrivals", "outstanding", "clients", "processes", "think")
-        return Point(
+        """What is planned in this run, where all generator processes are one load."""
+        exports = self._exports(context)
+        return self.parameters.point(
             [Mounted(export.source, ",".join(export.options)) for export in exports],
-            p.whole_mix(),
-            Load(p.load, **{name: getattr(p, name) for name in names}),
-            warm_up_s=p.warm_up,
-            measure_s=p.duration,
-            cool_down_s=p.cool_down,
-            threads=max(p.threads, len(exports)),
-            seed=p.seed,
-            repetition=context.seed % 2**63,
-            verify_share=p.verify_share,
-            files=p.files,
-            bytes_per_op_per_s=p.bytes_per_op,
+            context.seed % 2**63,
             calibration=any(export.is_calibration for export in exports),
         )
 
-    def _command(self, context: RunContext) -> list[str]:
-        exports = self._exports(context)
-        mix = self.parameters.mix
-        if self.parameters.mix_table is not None:
-            path = context.logs / "mix.json"
-            path.write_text(json.dumps(self.parameters.mix_table), encoding="utf-8")
-            mix = str(path)
-        return self.arguments(exports, mix, context.seed)
-
-
-def progress_words(state: dict[str, Any]) -> str:
-    """How far generator processes are; changes about once a second."""
-    if state["stage"] == "prepare":
-        return f"file set, {state['step']}: {state['done'] / max(state['total'], 1):.0%}"
-    done_s, total_s = state["elapsed_ns"] / 1e9, state["total_ns"] / 1e9
-    return f"{state['phase'].replace('_', ' ')}: {done_s:.0f} of {total_s:.0f} s"
+    def _asked(self, context: RunContext) -> dict[str, Any]:
+        """Of the program."""
+        return {
+            "plan": self._point(context).plan(),
+            "generators": self.parameters.generators,
+            "calls": str(context.logs / CALLS) if self.parameters.calls else None,
+            "prepare_only": False,
+        }

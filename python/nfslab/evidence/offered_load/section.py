@@ -61,9 +61,16 @@ EXPLAINED: Final = (
 
 
 def load_section(
-    analysis: Analysis, title: str, only: Collection[int] | None = None
+    analysis: Analysis,
+    title: str,
+    only: Collection[int] | None = None,
+    *,
+    in_short: bool = False,
 ) -> Section | None:
-    """The section of this experiment (`only`: of these points); None where there is none."""
+    """The section of this experiment (`only`: of these points); None where there is none.
+
+    `in_short`: for a terminal, the points and the operations at the highest of them.
+    """
     found = offered_load(analysis, only)
     if found is None or not found.curves:
         return None
@@ -71,6 +78,10 @@ def load_section(
     beside = published_at(analysis, found)
     problems = [*uncounted(found), *operations.problems]
     problems += [f"{label}: its offered load is not known" for label in found.without_load]
+    if in_short:
+        said = [*sentences(found), *overall_sentences(found)]
+        tables = [points_table(found), *peak_tables(found, operations)]
+        return Section(title, sentences=said, tables=tables, notes=[EXPLAINED], problems=problems)
     return Section(
         title,
         anchor="offered-load-section",
