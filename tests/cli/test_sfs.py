@@ -68,6 +68,14 @@ def test_options_are_an_experiment(here: Path) -> None:
         bytes_per_op=65536, silence=9, verify_share=0.5, generators=3, calibration=True,
     )  # fmt: skip
     assert found == expected
+    (here / "mine.toml").write_text(
+        'title = "Mine"\n[mix]\nGETATTR = 1\n[file_set]\nfile_sizes_bytes = {"4096" = 1}\n'
+    )
+    own = experiment(here, "a:/b", "--load", "1", "--mix", "mine.toml")
+    assert own.section.title == "a:/b: Mine"
+    (here / "mine.toml").unlink()
+    mix = SfsParameters.model_validate(own.points[0].setup.workload.parameters).whole_mix()
+    assert mix.content["mix"] == {"GETATTR": 1}, "other machines have no such file"
     published = experiment(here, "null", "--load", "1", "--as-published", "--warm-up", "1s")
     assert published.points[0].setup.workload.parameters.model_dump()["duration"] == 300
     assert published.points[0].setup.workload.parameters.model_dump()["warm_up"] == 1

@@ -191,7 +191,7 @@ def _check(targets: tuple[str, ...], asked: dict[str, Any]) -> None:
 
 def _sections(targets: Sequence[str], asked: dict[str, Any]) -> dict[str, Any]:
     """Of the experiment's file, without its loads."""
-    from nfslab.offered.mixes import read_mix
+    from nfslab.offered.mixes import read_mix, shipped_mixes
     from nfslab.offered.plans import Mounted
     from nfslab.workloads.sfs import MOUNTS
 
@@ -235,6 +235,9 @@ def _sections(targets: Sequence[str], asked: dict[str, Any]) -> dict[str, Any]:
         "generators": 1 if several else asked["generators"],
         "calls": asked["calls"] is not None,
     }  # fmt: skip
+    if asked["mix"] not in shipped_mixes():
+        # Other machines have no such file.
+        sections["workload"] |= {"mix": None, "mix_table": mix.content | {"title": mix.title}}
     return sections
 
 

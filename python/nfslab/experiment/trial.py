@@ -103,10 +103,15 @@ def file_text(comments: Sequence[str], sections: Mapping[str, Any]) -> str:
         some = section if isinstance(section, list) else [section]
         for one in some:
             lines += ["", f"[[{name}]]" if some is section else f"[{name}]"]
-            # Strings, numbers and lists of TOML are those of JSON.
-            known = {key: value for key, value in one.items() if value is not None}
-            lines += [f"{k} = {json.dumps(v, ensure_ascii=False)}" for k, v in known.items()]
+            lines += [f"{key} = {_toml(it)}" for key, it in one.items() if it is not None]
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())}}}"
+    # Strings, numbers and lists of TOML are those of JSON.
+    return json.dumps(value, ensure_ascii=False)
 
 
 def run_trial(options: Options, time_s: float, view: View) -> Session:
