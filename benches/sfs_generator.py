@@ -284,9 +284,7 @@ def main() -> int:
     if options.recording:
         rounds = f"recording={options.recording}"
         return recording(benchmark("generator", options.profile, window_ms, rounds))
-    client = benchmark(
-        "nfslab-client", "getattr", options.profile, *([SMALL_CALLS] if options.small else [])
-    )
+    client = benchmark("getattr", options.profile, *([SMALL_CALLS] if options.small else []))
     bare = [row for row in CLIENT_ROW.findall(client) if row[1].startswith("bare")]
     floor_us = next(float(row[2]) for row in bare if row[0] == "64")
     text = benchmark("generator", options.profile, window_ms)
