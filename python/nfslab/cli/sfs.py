@@ -260,7 +260,7 @@ def _load(targets: Sequence[str], asked: dict[str, Any], workload: dict[str, Any
     given = ["127.0.0.1:/export"] if targets[0] in EMBEDDED else targets
     mounts = [Mounted.of(one, options) for one in given]
     plan = parameters.point(mounts, asked["repetition"], calibration=is_null).plan()
-    if parameters.generators > 1:
+    if parameters.generators > 1 and not asked["prepare_only"]:
         plan["part"] = {"index": 0, "of": parameters.generators}
     try:
         return Load(json.dumps(plan))

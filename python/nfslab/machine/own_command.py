@@ -19,6 +19,19 @@ PROGRESS: Final = "progress"
 """Beside what a program is asked: how far it is."""
 
 
+def of_changes(say: Callable[[str], object]) -> Callable[[str], None]:
+    """Say words that are others than those before."""
+    told = ""
+
+    def tell(words: str) -> None:
+        nonlocal told
+        if words not in ("", told):
+            told = words
+            say(words)
+
+    return tell
+
+
 def program(work: Callable[[Any, Callable[[str], None]], Any]) -> int:
     """Do what the JSON file of the first argument asks and print its result; the exit code.
 
@@ -27,14 +40,7 @@ def program(work: Callable[[Any, Callable[[str], None]], Any]) -> int:
     from nfslab._core import CoreError
 
     path = Path(sys.argv[1])
-    told = ""
-
-    def tell(words: str) -> None:
-        nonlocal told
-        if words != told:
-            told = words
-            path.with_name(PROGRESS).write_text(words, encoding="utf-8")
-
+    tell = of_changes(path.with_name(PROGRESS).write_text)
     error: NfslabError
     try:
         print(json.dumps(work(json.loads(path.read_bytes()), tell)))

@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from nfslab.context import Services, Share, TimedPart
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability, measuring_core
-from nfslab.machine.own_command import PROGRESS, failure_said, importing_us
+from nfslab.machine.own_command import PROGRESS, failure_said, importing_us, of_changes
 from nfslab.results.core_tables import typed_table
 
 if TYPE_CHECKING:
@@ -439,19 +439,15 @@ class OwnCommand(Workload):
 
         Behind a failure, what it had measured is in the logs.
         """
-        name, told = phase.replace(" ", "_"), ""
+        name, tell = phase.replace(" ", "_"), of_changes(context.say)
         path = context.logs / f"{name}_asked.json"
         path.write_text(json.dumps(asked), encoding="utf-8")
         argv = [sys.executable, "-m", module, str(path)]
         context.commands.append(argv)
 
         def look() -> float:
-            nonlocal told
             with contextlib.suppress(OSError):
-                words = path.with_name(PROGRESS).read_text(encoding="utf-8")
-                if words not in ("", told):
-                    told = words
-                    context.say(words)
+                tell(path.with_name(PROGRESS).read_text(encoding="utf-8"))
             return context.remaining_s()
 
         with context.phase(phase):

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from nfslab.machine.availability import Availability
+from nfslab.machine.own_command import of_changes
 from nfslab.quantities import Duration, Size
 from nfslab.workloads.base import (
     HostFigures,
@@ -276,17 +277,12 @@ class FilesWorkload(OwnCommand):
         """The phases of this host's processes, with those of the others; their results are kept."""
         from nfslab.machine.handed import keep
 
-        told = ""
-
-        def progress(state: dict[str, Any]) -> None:
-            nonlocal told
-            if (words := progress_words(state)) != told:
-                told = words
-                context.say(words)
-
+        tell = of_changes(context.say)
         with context.timed() as part:
             begun_ns = part.start_ns or 0
-            handed = processes.run(part, context.remaining_s, progress)
+            handed = processes.run(
+                part, context.remaining_s, lambda state: tell(progress_words(state))
+            )
             # The phase that was late the most counts.
             part.began(max(part.began_ns or 0, begun_ns + processes.late_ns()))
         context.timed.was(*processes.span_ns())

@@ -27,6 +27,7 @@ from pydantic import Field, model_validator
 from nfslab.errors import RunFailed, UsageError
 from nfslab.machine.availability import Availability
 from nfslab.machine.emulation import is_emulated
+from nfslab.machine.own_command import of_changes
 from nfslab.offered.measuring import histograms, progress_words
 from nfslab.offered.plans import PARTS_MAX, Load, Mounted, Point
 from nfslab.quantities import Duration, Size
@@ -289,16 +290,11 @@ class SfsWorkload(OwnCommand):
         from nfslab._core import CoreError
         from nfslab.offered.processes import PartFailed, started
 
-        plan = self._point(context).plan()
-
-        told = ""
+        plan, tell = self._point(context).plan(), of_changes(context.say)
 
         def progress(state: dict[str, Any]) -> None:
-            nonlocal told
             context.remaining_s()
-            if (words := progress_words(state)) != told:
-                told = words
-                context.say(words)
+            tell(progress_words(state))
 
         try:
             self._generators = self._running.enter_context(
