@@ -171,12 +171,13 @@ def test_an_interrupted_ladder_keeps_its_points(here: Path) -> None:
     command = [sys.executable, "-m", "nfslab", "sfs", "memory", "--load", loads]
     command += ["--files", "60", "--time", "0.2s", "--warm-up", "0s", "--json"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         until(lambda: list(here.glob("results/*/runs/b*")) or process.poll() is not None)
         process.send_signal(signal.SIGINT)
-        printed, _ = process.communicate()
+        printed, said = process.communicate()
     assert process.returncode == 130
     (folder,) = (here / "results").iterdir()
+    assert f"nfslab run results/{folder.name}/experiment.toml --continue" in said
     kept = ExperimentFolder.open(folder).sealed_runs()
     assert len(json.loads(printed)["points"]) == len(kept) >= 1

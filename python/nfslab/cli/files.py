@@ -107,10 +107,8 @@ def command(directory: Path, as_json: bool, results: Path, anyway: bool, **asked
         options = Options(file, results=results, new=True, anyway=anyway, called=called)
         return run_experiment(options, view)
 
-    carry_out(
-        "files", file_text(["Made by `nfslab files`."], sections), called, run, _tell,
-        as_json=as_json,
-    )  # fmt: skip
+    text = file_text(["Made by `nfslab files`."], sections)
+    carry_out("files", text, run, _tell, as_json=as_json)
 
 
 def _tell(analysis: Analysis) -> tuple[dict[str, Any], list[str]]:

@@ -15,7 +15,7 @@ from nfslab.display.called import as_called
 from nfslab.errors import Interrupted, RunFailed, UsageError, system_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Session
@@ -56,7 +56,6 @@ def view_of(*, as_json: bool) -> View:
 def carry_out(
     name: str,
     content: str,
-    called: Sequence[str],
     run: Callable[[Path], Session],
     tell: Callable[[Analysis], Told],
     *,
@@ -79,9 +78,11 @@ def carry_out(
         try:
             session = run(file)
         except Interrupted as error:
-            if error.folder is not None and (analysis := analyse(error.folder)).runs:
-                told, lines = tell(analysis)
-                print_json(told) if as_json else click.echo(as_called("\n".join(lines)))
+            if error.folder is not None:
+                error.fix = f"to go on: {_again(error.folder)}"
+                if (analysis := analyse(error.folder)).runs:
+                    told, lines = tell(analysis)
+                    print_json(told) if as_json else click.echo(as_called("\n".join(lines)))
             raise
     summary = summarise(session)
     analysis = analyse(session.folder.path)
@@ -95,6 +96,13 @@ def carry_out(
     else:
         click.echo(as_called("\n".join(["", *lines, ""])))
         if code and not failures_told:
-            click.echo("\n".join(summary_lines(summary, shlex.join(called))))
+            click.echo("\n".join(summary_lines(summary, _again(session.folder.path))))
         click.echo(f"report: {page}")
     sys.exit(code)
+
+
+def _again(folder: Path) -> str:
+    """The command that makes what is missing: our own begins anew."""
+    from nfslab.results.store import FILE
+
+    return shlex.join(["nfslab", "run", str(folder / FILE), "--continue", str(folder)])

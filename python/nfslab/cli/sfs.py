@@ -155,7 +155,7 @@ def command(targets: tuple[str, ...], as_json: bool, **asked: Any) -> None:
         return _tell(analysis, result, asked["calls"])
 
     carry_out(
-        "sfs", _text(sections, ladder), called, run, tell,
+        "sfs", _text(sections, ladder), run, tell,
         as_json=as_json, html=asked["html"], failures_count=asked["find"] is None,
         failures_told=True,
     )  # fmt: skip

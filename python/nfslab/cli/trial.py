@@ -109,7 +109,7 @@ def command(
         return told, lines_of(analysis)
 
     carry_out(
-        "try", content, called,
+        "try", content,
         lambda file: run_trial(Options(file, called=tuple(called), **asked), time_s, view),
         tell, as_json=as_json,
     )  # fmt: skip
