@@ -28,6 +28,14 @@ def mounting_refused() -> str:
     return ""
 
 
+def ipv6_address() -> bool:
+    """Is there an address of IPv6 besides those of the loopback device?"""
+    devices = Path("/proc/net/if_inet6")
+    return devices.exists() and any(
+        not line.endswith("lo") for line in devices.read_text().splitlines()
+    )
+
+
 root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 fuse = pytest.mark.skipif(bool(mounting_refused()), reason=mounting_refused() or "it can")
 mount = pytest.mark.skipif(

@@ -80,7 +80,7 @@ class GaneshaServer(Server):
         return Availability(True)
 
     def start(self, folder: Path, resources: Resources, *, host: Host, link: Link) -> None:
-        """Serve the folder `export`. (Addresses of `link` are the only ones that it listens on.)"""
+        """Serve the folder `export` to the addresses of `link`."""
         usable, modules = self.available(), plugins()
         if not usable.ok or modules is None:
             raise RunFailed(usable.reason, fix=usable.fix)
@@ -88,7 +88,7 @@ class GaneshaServer(Server):
         for name in ("recovery", "export"):
             (folder / name).mkdir(mode=0o755, exist_ok=True)
         ports = free_ports(link.server, 2)
-        text = configuration(folder, modules, link.server, ports, self.parameters.threads)
+        text = configuration(folder, modules, link, ports, self.parameters.threads)
         (folder / "ganesha.conf").write_text(text, encoding="utf-8")
         out = log.with_suffix(".out")
         self._own = own = OwnFolders(
@@ -140,20 +140,25 @@ def plugins() -> Path | None:
 
 
 def configuration(
-    folder: Path, modules: Path, address: str, ports: list[int], threads: int | None
+    folder: Path, modules: Path, link: Link, ports: list[int], threads: int | None
 ) -> str:
-    """Its configuration file."""
+    """Returns its configuration file.
+
+    The address to listen on is not enough: where a machine has IPv6, but no address of it besides
+    ::1, Ganesha 4.3 listens on all addresses. So the export names its clients.
+    """
     limit = "" if threads is None else f"  RPC_Ioq_ThrdMax = {threads};\n"
     return f"""\
 NFS_CORE_PARAM {{
-  Bind_addr = {address}; NFS_Port = {ports[0]}; MNT_Port = {ports[1]};
+  Bind_addr = {link.server}; NFS_Port = {ports[0]}; MNT_Port = {ports[1]};
   Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; Protocols = 3;
   Mount_Path_Pseudo = true; Plugins_Dir = "{modules}";
 {limit}}}
 NFSv4 {{ Graceless = true; RecoveryBackend = fs; RecoveryRoot = "{folder}/recovery"; }}
 EXPORT {{
-  Export_Id = 1; Path = "{folder}/export"; Pseudo = {EXPORT}; Access_Type = RW;
+  Export_Id = 1; Path = "{folder}/export"; Pseudo = {EXPORT}; Access_Type = None;
   Squash = No_Root_Squash; PrivilegedPort = true; Protocols = 3; Transports = TCP; SecType = sys;
+  CLIENT {{ Clients = {", ".join(link.addresses)}; Access_Type = RW; }}
   FSAL {{ Name = VFS; }}
 }}
 """
