@@ -14,7 +14,6 @@ __all__ = [
     "LOAD_SCHEMA",
     "WEB_SCHEMA",
     "CallRows",
-    "CatalogueLines",
     "Columns",
     "CoreError",
     "Histogram",
@@ -38,7 +37,6 @@ __all__ = [
     "check_web_files",
     "check_web_posts",
     "classify_paths",
-    "doubtful_runs",
     "join_parts",
     "merge_web_parts",
     "part_findings",
@@ -96,50 +94,6 @@ def classify_paths(paths: Sequence[str], classes: Sequence[tuple[str, str]]) -> 
     The first pattern that matches counts; `*` and `?` stay within a name, `**` crosses folders.
     CoreError("config") for a pattern that is no glob, and for more than 2000.
     """
-
-def doubtful_runs(runs: str | Path, names: Sequence[str]) -> list[int]:
-    """Indices of the runs (folders of these names below `runs`) that need a closer look.
-
-    All others have the files of their checksums.json with the sizes there, but for those in logs/,
-    and a run.json with that CRC-32. What is in any way unusual is doubtful. OSError when the folder
-    cannot be opened.
-    """
-
-@final
-class CatalogueLines:
-    """A file `catalogue.jsonl` as columns: one entry a line in each list, in the file's order."""
-
-    @staticmethod
-    def read(content: bytes) -> CatalogueLines | None:
-        """None: some line is not plainly what nfslab writes, whole and with the right checksum."""
-
-    def __len__(self) -> int: ...
-    def texts(self, column: str) -> list[str]:
-        """`run_id`, `point_id`, `status`, `reason`, `durability` or `setup`; else KeyError.
-
-        Lines with equal texts share them.
-        """
-
-    def integers(self, column: str) -> list[int]:
-        """`block`, `position`, `attempt`, `started_unix_ns` or `duration_ns`; else KeyError."""
-
-    def flags(self) -> list[list[str]]:
-        """Checks that did not come out well; lines with equal ones share the list."""
-
-    def factors(self) -> tuple[list[str], list[int]]:
-        """(distinct objects of JSON as they stand there, not looked into; each line's index)."""
-
-    def metric_sets(self) -> tuple[list[tuple[str, ...]], list[int]]:
-        """(distinct names of metrics in their order, each line's index)."""
-
-    def metric(self, name: str) -> list[float | None]:
-        """Values of a metric; None in lines without it."""
-
-    def columns(self) -> Columns:
-        """All but factors and metrics, and `duration_s` (seconds) for `duration_ns`."""
-
-    def metrics(self, names: Sequence[str]) -> Columns:
-        """These metrics, at least one."""
 
 def toml_lines(text: str) -> list[tuple[list[str | int], int, int]]:
     """Place of every entry of a TOML text: (path, line of its key, line of its value), 1-based.

@@ -359,7 +359,6 @@ def test_crates_depend_downwards_only() -> None:
         "nfslab-wire": 0,
         "nfslab-measure": 0,
         "nfslab-generator": 1,
-        "nfslab-sealed": 1,
         "nfslab-toml-places": 1,
         "nfslab-client": 1,
         "nfslab-files": 2,

@@ -13,7 +13,7 @@ import pytest
 from nfslab.report.analysis import analyse
 from nfslab.report.html.document import render_html
 from nfslab.report.markdown import render_markdown
-from nfslab.results.checksums import CHECKSUMS, damage, doubtful, harm, write_checksums
+from nfslab.results.checksums import CHECKSUMS, damage, harm, write_checksums
 from nfslab.results.store import ExperimentFolder
 
 from tests.cli.invocation import nfslab
@@ -177,51 +177,25 @@ def harmed(path: Path, chance: random.Random) -> None:
         path.write_bytes(content[: place if how == "cut" else 0])
 
 
-def test_only_runs_that_are_exactly_as_sealed_are_not_looked_at_again(
+def test_any_accident_is_found_by_reading_all_and_most_by_sizes_and_the_record(
     folder: ExperimentFolder,
 ) -> None:
-    """Accidents of all kinds to any file, one after the other: `harm` finds none of the others."""
-    runs = folder.runs_path
-    names = sorted(path.name for path in runs.iterdir())
-    assert doubtful(runs, names) == set()
+    """Accidents of all kinds to any file, one after the other."""
+    runs = sorted(folder.runs_path.iterdir())
     chance = random.Random(7)
     for _ in range(200):
-        victim = chance.choice(sorted(p for p in runs.rglob("*") if p.is_file()))
+        victim = chance.choice(sorted(p for run in runs for p in run.rglob("*") if p.is_file()))
         kept = victim.read_bytes()
         harmed(victim, chance)
-        looked_at = doubtful(runs, names)
-        assert {name for name in names if harm(runs / name, "sizes")} <= looked_at, victim
-        assert looked_at <= {victim.relative_to(runs).parts[0]}, "the others are whole"
+        run = folder.runs_path / victim.relative_to(folder.runs_path).parts[0]
+        after = victim.read_bytes() if victim.exists() else None
+        other_size = after is None or len(after) != len(kept)
+        if after != kept and victim.name != CHECKSUMS:
+            assert harm(run, "whole"), victim
+            assert bool(harm(run, "sizes")) == (other_size or victim.name == "run.json"), victim
+        assert not any(harm(other, "sizes") for other in runs if other != run)
         victim.write_bytes(kept)
-    assert doubtful(runs, names) == set()
-
-
-@pytest.mark.parametrize(
-    "stated",
-    [
-        b"",
-        b"[]",
-        b'{"files": {}}',
-        b'{"files": []}',
-        b'{"algorithm": "\xff", "files": %b}',
-        b'{"files": %b} ',
-        b'{"files": %b}}',
-        b'\xef\xbb\xbf{"files": %b}',
-        b'{"files": %b, "files": {}}',
-        b'{"files": {}, "files": %b}',
-        b'{"algorithm": NaN, "files": %b}',
-    ],
-)
-def test_odd_lists_of_checksums_are_as_python_reads_them(
-    folder: ExperimentFolder, stated: bytes
-) -> None:
-    run = first_run(folder)
-    files = json.dumps(json.loads((run / CHECKSUMS).read_bytes())["files"]).encode()
-    (run / CHECKSUMS).write_bytes(stated.replace(b"%b", files))
-    if not doubtful(folder.runs_path, [run.name]):
-        assert harm(run, "sizes") == ""
-        (run / "run.json").write_bytes((run / "run.json").read_bytes()[:-1])
-        assert doubtful(folder.runs_path, [run.name]) == {run.name}
+    assert not any(harm(run, "sizes") for run in runs)
 
 
 def test_what_is_in_no_figure_and_what_is_not_there(folder: ExperimentFolder) -> None:
@@ -230,10 +204,9 @@ def test_what_is_in_no_figure_and_what_is_not_there(folder: ExperimentFolder) ->
     log.write_text("before")
     write_checksums(run)
     log.write_text("behind it")
-    assert doubtful(folder.runs_path, [run.name, "gone"]) == {"gone"}
-    assert doubtful(folder.runs_path / "gone", [run.name]) == {run.name}
+    assert harm(run, "sizes") == ""
     (run / CHECKSUMS).unlink()
-    assert doubtful(folder.runs_path, [run.name]) == {run.name}, "runs from before there were any"
+    assert harm(run, "sizes") == "", "runs from before there were any"
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use arrow_array::builder::{ListBuilder, StringBuilder, StringDictionaryBuilder, UInt64Builder};
+use arrow_array::builder::{ListBuilder, StringDictionaryBuilder, UInt64Builder};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator,
-    RecordBatchReader, StringArray, UInt32Array, UInt64Array,
+    Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchIterator, RecordBatchReader,
+    UInt32Array, UInt64Array,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema};
 use pyo3::prelude::*;
@@ -86,16 +86,6 @@ impl Builder {
         self.push(name, Arc::new(UInt64Array::from_iter(values)), true)
     }
 
-    /// A column of 64-bit numbers with a sign.
-    pub fn i64(self, name: &str, values: impl Iterator<Item = i64>) -> Self {
-        self.push(name, Arc::new(Int64Array::from_iter_values(values)), false)
-    }
-
-    /// A column of fractions, some of them unknown.
-    pub fn f64_or_null(self, name: &str, values: impl Iterator<Item = Option<f64>>) -> Self {
-        self.push(name, Arc::new(Float64Array::from_iter(values)), true)
-    }
-
     /// A column of yes and no.
     pub fn flag(self, name: &str, values: impl Iterator<Item = bool>) -> Self {
         let array: BooleanArray = values.map(Some).collect();
@@ -121,22 +111,6 @@ impl Builder {
     /// A column of 32-bit numbers, some of them unknown.
     pub fn u32_or_null(self, name: &str, values: impl Iterator<Item = Option<u32>>) -> Self {
         self.push(name, Arc::new(UInt32Array::from_iter(values)), true)
-    }
-
-    /// A column of texts, each of them another.
-    pub fn name(self, name: &str, values: impl Iterator<Item = impl AsRef<str>>) -> Self {
-        self.push(name, Arc::new(StringArray::from_iter_values(values)), false)
-    }
-
-    /// A column of lists of texts.
-    pub fn text_lists<'a>(self, name: &str, values: impl Iterator<Item = &'a Vec<String>>) -> Self {
-        let mut builder = ListBuilder::new(StringBuilder::new());
-        for list in values {
-            list.iter()
-                .for_each(|text| builder.values().append_value(text));
-            builder.append(true);
-        }
-        self.push(name, Arc::new(builder.finish()), false)
     }
 
     /// A column of texts of which there are few.

@@ -15,7 +15,6 @@ mod parts;
 mod rpc_records;
 mod run_files;
 mod sampler;
-mod sealed_runs;
 mod serve;
 mod serve_options;
 mod signals;
@@ -56,8 +55,6 @@ mod _core {
     use super::run_files::run_files;
     #[pymodule_export]
     use super::sampler::SystemSampler;
-    #[pymodule_export]
-    use super::sealed_runs::{CatalogueLines, doubtful_runs};
     #[pymodule_export]
     use super::serve::{Server, check_service_model};
     #[pymodule_export]

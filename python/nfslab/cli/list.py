@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 DAMAGED_SHOWN = 5
 """Damaged runs of an experiment that are named; --json and `show` have all."""
 DIFFERENCES_SHOWN = 6
-RUN_SHOWN = (
-    "run_id", "point", "block", "attempt", "status", "counted", "value", "flags", "reason",
-    "started_unix_ns", "duration_s",
-)  # fmt: skip
 
 
 @click.command(
@@ -83,7 +79,6 @@ def _list_shipped(as_json: bool) -> None:
 
 def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
     """What was run."""
-    from nfslab.results.catalogue import uncollected
     from nfslab.results.history import history_changes, measured
     from nfslab.results.outcomes import Outcomes, experiments_in
     from nfslab.results.store import RECORD, ExperimentFolder
@@ -91,18 +86,17 @@ def _list_results(results: Path, with_runs: bool, as_json: bool) -> None:
     paths = [results] if (results / RECORD).is_file() else experiments_in(results)
     entries: list[dict[str, Any]] = []
     experiments: list[Measured] = []
-    with uncollected():
-        for path in paths:
-            try:
-                outcomes = Outcomes(ExperimentFolder.open(path))
-                entry = _entry(outcomes)
-                if (figures := measured(outcomes)) is not None:
-                    experiments.append(figures)
-                if with_runs:
-                    entry["runs"] = _runs(outcomes)
-            except ResultsError as error:
-                entry = {"folder": path.name, "path": str(path), "problem": str(error)}
-            entries.append(entry)
+    for path in paths:
+        try:
+            outcomes = Outcomes(ExperimentFolder.open(path))
+            entry = _entry(outcomes)
+            if (figures := measured(outcomes)) is not None:
+                experiments.append(figures)
+            if with_runs:
+                entry["runs"] = _runs(outcomes)
+        except ResultsError as error:
+            entry = {"folder": path.name, "path": str(path), "problem": str(error)}
+        entries.append(entry)
     changes = history_changes(experiments)
     since = {str(change.outcomes.folder.path): change for change in changes}
     for entry in entries:
@@ -132,10 +126,10 @@ def _entry(outcomes: Outcomes) -> dict[str, Any]:
         "title": record.title,
         "points": len(record.points),
         "planned": len(record.points) * record.repetitions,
-        "ok": len(outcomes.counted_rows),
+        "ok": len(outcomes.counted),
         "emulated": sentence(outcomes),
-        "failed": len(outcomes.newest_rows) - len(outcomes.counted_rows),
-        "attempts": len(catalogue.rows),
+        "failed": len(outcomes.newest) - len(outcomes.counted),
+        "attempts": len(catalogue.lines),
         "damaged": len(catalogue.damaged),
         "damaged_runs": catalogue.damaged,
         "partial": len(catalogue.partial),
@@ -149,17 +143,27 @@ def _entry(outcomes: Outcomes) -> dict[str, Any]:
 
 def _runs(outcomes: Outcomes) -> list[dict[str, Any]]:
     """Every sealed run in short."""
-    from nfslab.results.columns import run_columns
     from nfslab.results.selection import point_label
 
     labels = {point.point_id: point_label(point) for point in outcomes.points}
-    columns = run_columns(outcomes)
-    ids, points = columns["run_id"], columns["point_id"]
-    primary = outcomes.primary
-    values = outcomes.catalogue.rows.metric(primary) if primary else [None] * len(ids)
-    made = {"point": [labels.get(point, point) for point in points], "value": values}
-    shown = {name: made[name] if name in made else columns[name] for name in RUN_SHOWN}
-    return [dict(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)]
+    in_figures = {line.run_id for line in outcomes.counted}
+    primary = outcomes.primary or ""
+    return [
+        {
+            "run_id": line.run_id,
+            "point": labels.get(line.point_id, line.point_id),
+            "block": line.block,
+            "attempt": line.attempt,
+            "status": line.status,
+            "counted": line.run_id in in_figures,
+            "value": line.metrics.get(primary),
+            "flags": line.flags,
+            "reason": line.reason,
+            "started_unix_ns": line.started_unix_ns,
+            "duration_s": line.duration_ns / 1e9,
+        }
+        for line in outcomes.catalogue.lines
+    ]
 
 
 def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:

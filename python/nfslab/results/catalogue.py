@@ -12,19 +12,14 @@ cache lacks; reports open all of them (`read_every_run`) and so find damage that
 covers up. Of several attempts at the same (point, block) only the newest counts for
 analysis; the others stay listed.
 
-A catalogue that is plainly what nfslab writes, and tells of each sealed run once, is read as
-columns by the core (`results.rows`); lines are made of it when somebody asks for them. Any
-other is read line by line. Every line carries the `setup` digest of what was in effect (mounts,
-kernel, versions), so that "did the machine change between runs?" needs one provenance
-file for each setup, not one for each run.
+Every line carries the `setup` digest of what was in effect (mounts, kernel, versions), so
+that "did the machine change between runs?" needs one provenance file for each setup.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import os
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -33,19 +28,17 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from nfslab.errors import ResultsError, system_errors
-from nfslab.results.checksums import doubtful, harm, with_crc32, without_crc32
+from nfslab.results.checksums import harm, with_crc32, without_crc32
 from nfslab.results.durable import to_json
 from nfslab.results.records import CatalogueLine, RunRecord
-from nfslab.results.rows import LineRows, PlainRows
 from nfslab.results.setup import setup_digest
 from nfslab.results.upgrade import load_valid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from nfslab.results.checksums import Depth
-    from nfslab.results.rows import Rows
 
 CATALOGUE = "catalogue.jsonl"
 RUNS = "runs"
@@ -59,8 +52,6 @@ MAX_RUNS = 1_000_000
 MAX_CATALOGUE_BYTES = 4 * 2**30
 """About 4 KiB a run at the limit above; a larger file is not loaded, runs are read."""
 
-KEY = ("point_id", "block", "attempt")
-"""Of a run: the first two say what it measures."""
 ORDER = ("position", "attempt", "started_unix_ns")
 
 _LINES = TypeAdapter(list[CatalogueLine])
@@ -70,7 +61,7 @@ _LINES = TypeAdapter(list[CatalogueLine])
 class Catalogue:
     """The sealed runs of one experiment, and what could not be counted."""
 
-    rows: Rows
+    lines: list[CatalogueLine]
     """Every sealed run that can be read, in the order in which they were carried out."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Run id -> why it cannot be read; these runs are in no figure."""
@@ -82,19 +73,14 @@ class Catalogue:
     """Lines torn, changed, repeated, or of runs that are no longer there."""
 
     @cached_property
-    def lines(self) -> list[CatalogueLine]:
-        """The runs as objects: made when they are asked for."""
-        return self.rows.lines()
-
-    @cached_property
-    def newest(self) -> list[int]:
-        """Of `rows` those that count: the newest attempt of every (point, block)."""
-        return _newest(*map(self.rows.column, KEY))
+    def newest(self) -> list[CatalogueLine]:
+        """The newest attempt of every (point, block)."""
+        return newest_attempts(self.lines)
 
     def superseded(self) -> list[CatalogueLine]:
         """Older attempts: listed, in no figure."""
-        kept = set(self.newest)
-        return [line for row, line in enumerate(self.lines) if row not in kept]
+        kept = {line.run_id for line in self.newest}
+        return [line for line in self.lines if line.run_id not in kept]
 
 
 def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
@@ -106,24 +92,16 @@ def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
     """
     runs = folder / RUNS
     sealed, partial = scan_runs(runs)
-    names = sorted(sealed)
-    looked_at = doubtful(runs, names) if depth == "sizes" else sealed
-    harmed = {run_id: harm(f"{runs}/{run_id}", depth) for run_id in names if run_id in looked_at}
-    harmed = {run_id: why for run_id, why in harmed.items() if why}
-    content = _content(folder / CATALOGUE)
-    rows = _plain_rows(content, sealed, harmed)
-    if rows is not None:
-        return Catalogue(rows, harmed, partial)
-    lines, useless = _cached_lines(content)
+    lines, useless = _cached_lines(_content(folder / CATALOGUE))
     by_id = {line.run_id: line for line in lines}
     useless += len(lines) - len(by_id)
     found = {run_id: line for run_id, line in by_id.items() if run_id in sealed}
     useless += len(by_id) - len(found)
     damaged: dict[str, str] = {}
     missing = 0
-    for run_id in names:
-        if run_id in harmed:
-            damaged[run_id] = harmed[run_id]
+    for run_id in sorted(sealed):
+        if why := harm(f"{runs}/{run_id}", depth):
+            damaged[run_id] = why
             found.pop(run_id, None)
         elif run_id not in found:
             try:
@@ -131,7 +109,7 @@ def read_catalogue(folder: Path, depth: Depth = "sizes") -> Catalogue:
                 missing += 1
             except ResultsError as error:
                 damaged[run_id] = error.in_a_line(": ")
-    return Catalogue(LineRows(_in_order(found.values())), damaged, partial, missing, useless)
+    return Catalogue(_in_order(found.values()), damaged, partial, missing, useless)
 
 
 def read_every_run(folder: Path) -> tuple[Catalogue, dict[str, RunRecord]]:
@@ -155,7 +133,7 @@ def read_every_run(folder: Path) -> tuple[Catalogue, dict[str, RunRecord]]:
             records[run_id] = record
         except ResultsError as error:
             damaged[run_id] = error.in_a_line(": ")
-    return Catalogue(LineRows(_in_order(lines)), damaged, partial), records
+    return Catalogue(_in_order(lines), damaged, partial), records
 
 
 def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
@@ -185,22 +163,12 @@ def scan_runs(runs: Path) -> tuple[set[str], list[str]]:
 
 
 def newest_attempts(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
-    """Of every (point, block) the line with the highest attempt, order kept."""
-    given = list(lines)
-    columns = ([getattr(line, name) for line in given] for name in KEY)
-    return [given[row] for row in _newest(*columns)]
-
-
-def _newest(points: Sequence[str], blocks: Sequence[int], attempts: Sequence[int]) -> list[int]:
-    """Of every (point, block) the index of the highest attempt, by first appearance of the pair."""
-    keys = list(zip(points, blocks, strict=True))
-    if len(set(keys)) == len(keys):
-        return list(range(len(keys)))  # nothing was tried twice
-    newest: dict[tuple[str, int], int] = {}
-    for row, key in enumerate(keys):
-        best = newest.setdefault(key, row)
-        if attempts[row] > attempts[best]:
-            newest[key] = row
+    """Returns of every (point, block) its highest attempt, in the order in which pairs come."""
+    newest: dict[tuple[str, int], CatalogueLine] = {}
+    for line in lines:
+        best = newest.setdefault((line.point_id, line.block), line)
+        if line.attempt > best.attempt:
+            newest[line.point_id, line.block] = line
     return list(newest.values())
 
 
@@ -276,40 +244,12 @@ def _in_order(lines: Iterable[CatalogueLine]) -> list[CatalogueLine]:
     return sorted(lines, key=attrgetter(*ORDER))
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """For loops over experiments: what is made of runs lies in no cycle, so that looking for
-    cycles in it, again for each thousand of them, costs time and frees nothing."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 def _content(path: Path) -> bytes:
     """The file; nothing where it cannot be read: a cache, whose runs are then read themselves."""
     try:
         return b"" if path.stat().st_size > MAX_CATALOGUE_BYTES else path.read_bytes()
     except OSError:
         return b""
-
-
-def _plain_rows(content: bytes, sealed: set[str], harmed: Mapping[str, str]) -> PlainRows | None:
-    """The file's runs but for harmed ones; None where it does not plainly tell of the sealed ones,
-    of each once."""
-    rows = PlainRows.read(content, lambda: _cached_lines(content)[0])
-    if rows is None:
-        return None
-    names = rows.column("run_id")
-    if len(names) != len(sealed) or set(names) != sealed:
-        return None
-    keys = list(zip(*map(rows.column, ORDER), strict=True))
-    order = [row for row, name in enumerate(names) if name not in harmed]
-    rows.arrange(sorted(order, key=keys.__getitem__))
-    return rows
 
 
 def _cached_lines(content: bytes) -> tuple[list[CatalogueLine], int]:

@@ -9,8 +9,7 @@ has that of the experiment file. It guards against accidents, not against people
 
 Two depths: *sizes* looks at the size of each file and reads the record alone (`list`, `show`);
 *whole* reads every byte (reports, `run`, `query` of the tables it reads, `check`). Runs that were
-sealed before there were checksums are asked whether their tables can be opened. Of many runs the
-core looks at the sizes, at all of them at once, and leaves to Python whatever is not plainly whole.
+sealed before there were checksums are asked whether their tables can be opened.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from nfslab.results.durable import to_json, write_durably
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 CHECKSUMS: Final = "checksums.json"
 RECORD: Final = "run.json"
@@ -91,19 +90,6 @@ def harm(run: Path | str, depth: Depth) -> str:
     """What is wrong with the files that figures are made of, in a line; empty for nothing."""
     found = damage(run, depth)
     return "; ".join(f"{name}: {why}" for name, why in found.items() if not name.startswith(LOGS))
-
-
-def doubtful(runs: Path, names: Sequence[str]) -> set[str]:
-    """Those of some runs below a folder that `harm` has to look at, by sizes; the others are whole.
-
-    The core looks at many runs at once, and only says which are exactly as they were sealed.
-    """
-    from nfslab._core import doubtful_runs
-
-    try:
-        return {names[index] for index in doubtful_runs(runs, names)}
-    except OSError:
-        return set(names)
 
 
 def crc32_of(path: Path | str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
     from nfslab.results.outcomes import Outcomes
 
@@ -18,8 +18,6 @@ RUN_COLUMNS = (
     "run_id", "point_id", "block", "position", "attempt", "status", "counted", "reason", "flags",
     "durability", "setup", "started_unix_ns", "duration_s",
 )  # fmt: skip
-MADE_COLUMNS = ("counted", "duration_s")
-"""Those of them that no line has as it is."""
 POINT_COLUMNS = (
     "point_id", "metric", "unit", "better", "n", "median", "low", "high", "mean",
     "standard_deviation", "minimum", "maximum",
@@ -31,55 +29,28 @@ def run_columns(outcomes: Outcomes, points: Iterable[int] | None = None) -> dict
 
     `counted` tells which runs are in the figures. `points`: only runs of these points.
     """
-    rows = outcomes.catalogue.rows
-    at: Sequence[int] = range(len(rows))
+    lines = outcomes.catalogue.lines
     if points is not None:
         wanted = {outcomes.points[index].point_id for index in points}
-        at = [row for row, point in enumerate(rows.column("point_id")) if point in wanted]
-
-    def taken(column: list[Any]) -> list[Any]:
-        return column if len(at) == len(column) else [column[row] for row in at]
-
-    fields = {name: taken(rows.column(name)) for name in RUN_COLUMNS if name not in MADE_COLUMNS}
-    fields["duration_s"] = [took / 1e9 for took in taken(rows.column("duration_ns"))]
-    names = _metric_names(outcomes, taken(rows.metric_names()))
-    metrics = {name: taken(rows.metric(name)) for name in names}
-    return _together(outcomes, at, fields, taken(rows.column("factors")), metrics)
-
-
-def run_arrays(outcomes: Outcomes) -> dict[str, Any]:
-    """The same of all runs; columns that the core has as such are Arrow's."""
-    rows = outcomes.catalogue.rows
-    found = rows.arrays(_metric_names(outcomes, rows.metric_names()))
-    if found is None:
-        return run_columns(outcomes)
-    fields, metrics = found
-    return _together(outcomes, range(len(rows)), fields, rows.column("factors"), metrics)
-
-
-def _metric_names(outcomes: Outcomes, of_runs: Iterable[tuple[str, ...]]) -> list[str]:
-    """The experiment's, then others that runs have."""
-    metrics: dict[str, None] = dict.fromkeys(outcomes.metrics)
-    for names in dict.fromkeys(of_runs):
-        metrics.update(dict.fromkeys(names))
-    return list(metrics)
-
-
-def _together(
-    outcomes: Outcomes,
-    at: Sequence[int],
-    fields: dict[str, Any],
-    factors: Sequence[Mapping[str, Any]],
-    metrics: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Columns of the runs in these rows of the catalogue, in their order and by their names."""
-    counted = set(outcomes.counted_rows)
-    fields["counted"] = [row in counted for row in at]
-    columns = {name: fields[name] for name in RUN_COLUMNS}
+        lines = [line for line in lines if line.point_id in wanted]
+    counted = {line.run_id for line in outcomes.counted}
+    made: dict[str, list[Any]] = {
+        "counted": [line.run_id in counted for line in lines],
+        "duration_s": [line.duration_ns / 1e9 for line in lines],
+    }
+    columns: dict[str, list[Any]] = {
+        name: made[name] if name in made else [getattr(line, name) for line in lines]
+        for name in RUN_COLUMNS
+    }
     for axis in outcomes.record.axes:
-        levels = [one.get(axis.name) for one in factors]
+        levels = [line.factors.get(axis.name) for line in lines]
         columns[_free(columns, axis.name, "factor")] = alike(levels)
-    for metric, values in metrics.items():
+    # The experiment's, then others that runs have.
+    metrics = dict.fromkeys(outcomes.metrics)
+    for names in dict.fromkeys(tuple(line.metrics) for line in lines):
+        metrics.update(dict.fromkeys(names))
+    for metric in metrics:
+        values = [line.metrics.get(metric) for line in lines]
         columns[_free(columns, metric, "metric")] = values
     return columns
 

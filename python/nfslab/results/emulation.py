@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nfslab.results.outcomes import Outcomes
-    from nfslab.results.records import CheckRecord
+    from nfslab.results.records import CatalogueLine, CheckRecord
     from nfslab.statistics.comparison import Comparison
 
 CHECK: Final = "emulated"
@@ -40,21 +40,19 @@ def is_stamped_by(checks: Iterable[CheckRecord]) -> bool:
     return any(check.name == CHECK for check in checks)
 
 
-def emulated_rows(outcomes: Outcomes) -> list[int]:
-    """Those of the counted runs, as rows of the catalogue."""
-    flags = outcomes.catalogue.rows.column("flags")
-    return [row for row in outcomes.counted_rows if is_stamped(flags[row])]
+def emulated_runs(outcomes: Outcomes) -> list[CatalogueLine]:
+    """Returns the counted runs that were emulated."""
+    return [line for line in outcomes.counted if is_stamped(line.flags)]
 
 
 def emulated_points(outcomes: Outcomes) -> set[int]:
     """Points with any such run: their figures are of no use in a comparison."""
-    points = outcomes.catalogue.rows.column("point_id")
-    return {outcomes.index_of[points[row]] for row in emulated_rows(outcomes)}
+    return {outcomes.index_of[line.point_id] for line in emulated_runs(outcomes)}
 
 
 def sentence(outcomes: Outcomes) -> str:
     """For the first line of every output; empty where no run was emulated."""
-    some, all_ = len(emulated_rows(outcomes)), len(outcomes.counted_rows)
+    some, all_ = len(emulated_runs(outcomes)), len(outcomes.counted)
     if not some:
         return ""
     return EMULATED if some == all_ else f"{EMULATED} in {some} of {all_} runs"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from nfslab.results.comparison import Difference, differences
-from nfslab.results.emulation import emulated_rows
+from nfslab.results.emulation import emulated_runs
 from nfslab.results.outcomes import Outcomes
 from nfslab.results.selection import Selection, point_label
 from nfslab.statistics.regimes import EXPERIMENTS_LEAST, EXPERIMENTS_MOST, regimes
@@ -73,7 +73,7 @@ class Measured:
 def measured(outcomes: Outcomes) -> Measured | None:
     """None: it has no figures."""
     metric = outcomes.primary
-    if metric is None or emulated_rows(outcomes):
+    if metric is None or emulated_runs(outcomes):
         return None
     record = outcomes.record
     medians = {

@@ -83,27 +83,14 @@ class Outcomes:
         return {point.point_id: index for index, point in enumerate(self.points)}
 
     @cached_property
-    def newest_rows(self) -> list[int]:
-        """Of the catalogue's rows the newest attempt of every (point, block), ok or failed, of
-        planned points."""
-        points = self.catalogue.rows.column("point_id")
-        return [row for row in self.catalogue.newest if points[row] in self.index_of]
-
-    @cached_property
-    def counted_rows(self) -> list[int]:
-        """Those that every figure is made of."""
-        status = self.catalogue.rows.column("status")
-        return [row for row in self.newest_rows if status[row] == "ok"]
-
-    @cached_property
     def newest(self) -> list[CatalogueLine]:
-        """The runs of `newest_rows`."""
-        return [self.catalogue.lines[row] for row in self.newest_rows]
+        """The newest attempt of every (point, block) of planned points, ok or failed."""
+        return [line for line in self.catalogue.newest if line.point_id in self.index_of]
 
     @cached_property
     def counted(self) -> list[CatalogueLine]:
-        """The runs of `counted_rows`."""
-        return [self.catalogue.lines[row] for row in self.counted_rows]
+        """The runs that every figure is made of."""
+        return [line for line in self.newest if line.status == "ok"]
 
     @cached_property
     def metrics(self) -> dict[str, Metric]:
@@ -140,20 +127,17 @@ class Outcomes:
     @cached_property
     def point_index(self) -> NDArray[np.int64]:
         """Per counted run the index of its point."""
-        points = self.catalogue.rows.column("point_id")
-        return np.array([self.index_of[points[row]] for row in self.counted_rows], dtype=np.int64)
+        return np.array([self.index_of[line.point_id] for line in self.counted], dtype=np.int64)
 
     @cached_property
     def block(self) -> NDArray[np.int64]:
         """Per counted run its block."""
-        blocks = self.catalogue.rows.column("block")
-        return np.array([blocks[row] for row in self.counted_rows], dtype=np.int64)
+        return np.array([line.block for line in self.counted], dtype=np.int64)
 
     def values(self, metric: str) -> NDArray[np.float64]:
         """Per counted run the metric's value; NaN where a run has none."""
         # NumPy makes a NaN of each None.
-        values = self.catalogue.rows.metric(metric)
-        return np.array([values[row] for row in self.counted_rows], dtype=float)
+        return np.array([line.metrics.get(metric) for line in self.counted], dtype=float)
 
     def summaries(self, metric: str) -> list[Summary]:
         """Per point the summary of the metric over its counted runs (n = 0 where none)."""
@@ -201,8 +185,7 @@ class Outcomes:
 
     def missing(self) -> list[tuple[PointRecord, int]]:
         """Planned (point, block) pairs of which there is no sealed run."""
-        points, blocks = map(self.catalogue.rows.column, ("point_id", "block"))
-        there = {(points[row], blocks[row]) for row in self.newest_rows}
+        there = {(line.point_id, line.block) for line in self.newest}
         return [
             (point, block)
             for block in range(self.record.repetitions)
@@ -212,16 +195,14 @@ class Outcomes:
 
     def _one_of_each_metric_set(self) -> list[str]:
         """One counted run for each distinct set of metric names."""
-        names = self.catalogue.rows.metric_names()
-        first: dict[tuple[str, ...], int] = {}
-        for row in self.counted_rows:
-            first.setdefault(names[row], row)
-        sets: dict[frozenset[str], int] = {}
-        for ordered, row in first.items():
+        first: dict[tuple[str, ...], str] = {}
+        for line in self.counted:
+            first.setdefault(tuple(line.metrics), line.run_id)
+        sets: dict[frozenset[str], str] = {}
+        for ordered, run_id in first.items():
             if len(sets) < MAX_METRIC_SETS:
-                sets.setdefault(frozenset(ordered), row)
-        run_ids = self.catalogue.rows.column("run_id")
-        return [run_ids[row] for row in sets.values()]
+                sets.setdefault(frozenset(ordered), run_id)
+        return list(sets.values())
 
 
 def experiments_in(path: Path) -> list[Path]:

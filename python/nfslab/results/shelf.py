@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 
 from nfslab.errors import ResultsError, UsageError
 from nfslab.results.arrays import plain_array
-from nfslab.results.catalogue import HOSTS, RUNS, uncollected
-from nfslab.results.columns import point_columns, run_arrays
+from nfslab.results.catalogue import HOSTS, RUNS
+from nfslab.results.columns import point_columns, run_columns
 from nfslab.results.outcomes import Outcomes
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ MAX_TABLES: Final = 1000
 """Distinct tables; collectors make a dozen."""
 NUMBER: Final = "__number"
 """In the tables made of catalogues: of which experiment a row is."""
-BATCH_ROWS: Final = 20_000
-"""Held in memory until they are written, and one experiment more."""
 FRACTIONS: Final = frozenset(
     ("median", "low", "high", "mean", "standard_deviation", "minimum", "maximum", "duration_s")
 )
@@ -108,14 +106,14 @@ class Shelf:
         self._filled |= set(wanted)
         for view in wanted:
             os.mkdir(f"{self.root}/{view}")
-        with uncollected():
-            batches = {view: _Batches(f"{self.root}/{view}") for view in wanted}
-            for number, outcomes in self._opened():
-                for view, batch in batches.items():
-                    content = _typed(_content(view, outcomes), keep_empty=self.is_one)
-                    batch.add(number, content)
-            for batch in batches.values():
-                batch.write()
+        for number, outcomes in self._opened():
+            for view in wanted:
+                content = _typed(_content(view, outcomes), keep_empty=self.is_one)
+                rows = len(next(iter(content.values()), ()))
+                columns = [plain_array([number] * rows, pa.int64()), *content.values()]
+                table = pa.Table.from_arrays(columns, [NUMBER, *content])
+                # Views read them by their names' order.
+                _write(table, f"{self.root}/{view}/{number:09}.parquet")
 
     def catalogue(self, view: str) -> list[str]:
         """The files of a view that was filled."""
@@ -126,8 +124,9 @@ class Shelf:
         """View -> the files of that table, over all sealed runs that can be read."""
         found: dict[str, list[str]] = {}
         for number, outcomes in self._opened():
-            for run_id in outcomes.catalogue.rows.column("run_id"):
-                for folder, view, ending in _table_folders(f"{self.root}/{number}/{RUNS}/{run_id}"):
+            for line in outcomes.catalogue.lines:
+                run = f"{self.root}/{number}/{RUNS}/{line.run_id}"
+                for folder, view, ending in _table_folders(run):
                     _add_tables(folder, view, ending, found)
         return found
 
@@ -154,7 +153,7 @@ class Shelf:
 
 def _content(view: str, outcomes: Outcomes) -> dict[str, list[Any]]:
     if view == "runs":
-        return run_arrays(outcomes)
+        return run_columns(outcomes)
     if view == "points":
         return point_columns(outcomes)
     metrics = outcomes.metrics
@@ -199,34 +198,6 @@ def _add_tables(folder: str, begin: str, ending: str, found: dict[str, list[str]
         )
 
 
-class _Batches:
-    """Tables in files of a folder, several experiments in one while they have the same columns:
-    opening and closing a file costs as much as a thousand rows in it."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-        self._written = 0
-        self._tables: list[pa.Table] = []
-
-    def add(self, number: int, content: dict[str, Any]) -> None:
-        """One experiment's columns, behind its number."""
-        rows = len(next(iter(content.values()), ()))
-        columns = [plain_array([number] * rows, pa.int64()), *content.values()]
-        table = pa.Table.from_arrays(columns, [NUMBER, *content])
-        held = sum(one.num_rows for one in self._tables)
-        if self._tables and (held >= BATCH_ROWS or table.schema != self._tables[0].schema):
-            self.write()
-        self._tables.append(table)
-
-    def write(self) -> None:
-        """What is held, if anything."""
-        if self._tables:
-            # Read by their names' order.
-            _write(pa.concat_tables(self._tables), f"{self._folder}/{self._written:09}.parquet")
-            self._written += 1
-            self._tables.clear()
-
-
 def _write(table: pa.Table, path: str) -> None:
     """Read once, at once: what makes files small, or quick to search, only costs."""
     pq.write_table(table, path, compression="none", use_dictionary=False, write_statistics=False)
@@ -237,23 +208,16 @@ def _typed(content: dict[str, Any], *, keep_empty: bool) -> dict[str, Any]:
     `flags` is a list of texts."""
     columns: dict[str, Any] = {}
     for name, values in content.items():
-        if isinstance(values, pa.ChunkedArray):
-            kinds = {object} if values.null_count < len(values) else {NoneType}
-        else:
-            kinds = set(map(type, values))
+        kinds = set(map(type, values))
         if name == "flags":
-            columns[name] = _array(values, pa.list_(pa.string()))
+            columns[name] = plain_array(values, pa.list_(pa.string()))
         elif name in FRACTIONS:
-            columns[name] = _array(values, pa.float64())
+            columns[name] = plain_array(values, pa.float64())
         elif kinds <= {NoneType}:
             if keep_empty or not len(values):
                 columns[name] = pa.nulls(len(values), pa.string())
         elif any(issubclass(kind, float) for kind in kinds):
-            columns[name] = _array(values, pa.float64())
+            columns[name] = plain_array(values, pa.float64())
         else:
-            columns[name] = _array(values, None)
+            columns[name] = plain_array(values, None)
     return columns
-
-
-def _array(values: Any, kind: pa.DataType | None) -> Any:
-    return values if isinstance(values, pa.ChunkedArray) else plain_array(values, kind)
