@@ -106,7 +106,7 @@ def ganesha_rows(calls: int, profile: str) -> list[str]:
         try:
             address = f"127.0.0.1:{server.port()}"
             text = benchmark(
-                "nfslab-server", "another", profile,
+                "another", profile,
                 "ganesha", address, server.port("mountport"), EXPORT, server.process.pid, calls,
             )  # fmt: skip
         finally:
