@@ -125,8 +125,8 @@ def test_a_ladder_its_page_and_what_is_kept(here: Path, capsys: Capture) -> None
 
 @pytest.mark.system
 def test_a_search_says_what_it_found(capsys: Capture) -> None:
-    """A server of one thread that takes 10 ms cannot do what is tried first."""
-    model = {"threads": 1, "service_ns": 10_000_000}
+    """A server of one thread that takes 2 ms cannot do what is tried first."""
+    model = {"threads": 1, "service_ns": 2_000_000}
     with Server(json.dumps({"store": "memory", "model": model})) as server:
         asked = ["sfs", *source(server.port), "--find", "mean<1h", "--precision", "100%", "--json"]
         said = nfslab(capsys, *asked, "--mode", "closed", *SMALL, "--files", "8")
