@@ -344,8 +344,8 @@ def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
     made = within_log_sync(part("log_sync", 1000.0), syscalls(1, [0.1, 0.2, 0.6, 0.1]), calls)
     times = {path: one.ns for path, one in made.walk()}
     assert times["log_sync/committing"] == pytest.approx(600)
-    assert times["log_sync/committing/service"] == pytest.approx(180)
-    assert times["log_sync/committing/way back"] == pytest.approx(600 * 0.3)
+    assert times["log_sync/committing/server processing"] == pytest.approx(180)
+    assert times["log_sync/committing/reply transit"] == pytest.approx(600 * 0.3)
     assert times["log_sync/rest"] == pytest.approx(100)
     for path, one in made.walk():
         assert not one.parts or total(one.parts) == pytest.approx(one.ns), path

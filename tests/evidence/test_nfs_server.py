@@ -104,16 +104,16 @@ def test_ways_of_less_than_no_time_are_told_as_one(folder: ExperimentFolder) -> 
     assert [cell.value for cell in read[1:]][2:8] == [0, 3 * MS, 1 * MS, 600_000, 0, 0]
     assert (read[4].text, read[8].text) == ("3 ms (65.2 %)", "–")
     assert getattr_[8].text == "–", "of all calls: they have the same clocks"
-    assert "spends most in both ways: " in part.sentences[0]
-    assert any("the way there holds both ways" in note for note in part.notes)
-    assert "the way there holds both ways" in section.tables[0].note
+    assert "spends most in both transits: " in part.sentences[0]
+    assert any("the request transit holds both" in note for note in part.notes)
+    assert "the request transit holds both" in section.tables[0].note
     assert section.tables[0].rows[0][-2].text == "–"
     for figure in (section.figures[0], part.figures[0]):
         bars = figure.views[0].load()
         assert isinstance(bars, Stacked)
         assert min(min(one.parts) for one in bars.wholes) == 0
     found = json.loads(render_json(folder.path))["latency_breakdown"]
-    assert found[0]["operations"][1]["parts"]["way back"]["share"] is None
+    assert found[0]["operations"][1]["parts"]["reply transit"]["share"] is None
 
 
 def test_kinds_that_are_longer_at_the_server_than_their_round_trip_are_left_out(
@@ -144,7 +144,7 @@ def test_json_has_every_run(folder: ExperimentFolder) -> None:
     assert [one["run"] for one in found] == sorted(run.name for run in runs)
     operation = found[0]["operations"][1]
     assert (operation["operation"], operation["calls"]) == ("READ", 10)
-    assert operation["parts"]["service"]["share"] == pytest.approx(0.6)
+    assert operation["parts"]["server processing"]["share"] == pytest.approx(0.6)
     assert found[0]["left_out"] == {"sent more than once": 1}
 
 
@@ -162,7 +162,7 @@ def test_markdown_and_the_terminal_say_it_too(
     assert "Left out: 1 sent more than once" in text
     said = nfslab(capsys, "show", folder.path, run.name)
     assert said.code == 0
-    assert "A call spends most in service" in said.out
+    assert "A call spends most in server processing" in said.out
     assert re.search(r"GETATTR +1 +4 ms .* waiting \(75 %\)", said.out)
 
 
@@ -217,5 +217,5 @@ def test_two_targets_have_a_sentence_each(folder: ExperimentFolder) -> None:
     found = find(NfsServerEvidence(), analyse(folder.path)).runs
     one = next(one for one in found if one.run.run_id == run.name)
     of_data, of_log = sentences(one.facts)
-    assert of_data.startswith("A call of data spends most in service: 60 %")
+    assert of_data.startswith("A call of data spends most in server processing: 60 %")
     assert of_log.startswith("A call of log spends most in waiting: 75 %")

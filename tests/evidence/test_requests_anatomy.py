@@ -115,10 +115,10 @@ def test_nfs_calls_lie_within_what_waits_for_them(tmp_path: Path) -> None:
     parts = parts_of(requests.anatomy(run_of(tmp_path / "run"), watched(USUAL), calls))
     inside = {path: ns for path, ns in parts.items() if "/" in path}
     assert inside == pytest.approx({
-        "document_open/service": MS / 2, "document_open/way back": MS / 2,
+        "document_open/server processing": MS / 2, "document_open/reply transit": MS / 2,
         "document_open/rest": MS,
-        "document_read/way there": MS / 2, "document_read/service": 2 * MS,
-        "document_read/way back": MS / 2, "document_read/rest": MS,
+        "document_read/request transit": MS / 2, "document_read/server processing": 2 * MS,
+        "document_read/reply transit": MS / 2, "document_read/rest": MS,
     })  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def test_calls_that_overlap_do_not_go_beyond_what_waits_for_them(tmp_path: Path)
     """Read ahead: READs take 20 ms a request, of which 4 ms are waited for."""
     calls = calls_of(READ=(2.0, [0, 0, 5 * MS, 5 * MS, 0, 0]))
     parts = parts_of(requests.anatomy(run_of(tmp_path / "run"), watched(USUAL), calls))
-    assert parts["document_read/service"] == pytest.approx(2 * MS)
+    assert parts["document_read/server processing"] == pytest.approx(2 * MS)
     assert parts["document_read/server queue"] == pytest.approx(2 * MS)
     assert "document_read/rest" not in parts
 
@@ -144,7 +144,7 @@ def test_pauses_and_resends_have_names_of_their_own(tmp_path: Path) -> None:
     assert parts["document_read/server pause"] == pytest.approx(MS / 2)
     assert parts["document_read/server queue"] == pytest.approx(MS / 2)
     assert parts["document_read/sent again"] == pytest.approx(MS / 2)
-    assert parts["document_read/service"] == pytest.approx(2 * MS)
+    assert parts["document_read/server processing"] == pytest.approx(2 * MS)
 
 
 @pytest.mark.parametrize("load", ["open", "line_speed", "connections"])

@@ -23,7 +23,7 @@ from tests.results import planted_syscalls as planted
 from tests.results.planted_calls import SECOND, both, client_table, server_table
 
 MS = 1_000_000
-NAMES = ("queue", "service")
+NAMES = ("queue", "server processing")
 
 
 def of(queue: list[int], service: list[int], more: list[int] | None = None) -> SlowestFacts | None:
@@ -89,7 +89,7 @@ def test_a_point_is_the_mean_of_its_runs() -> None:
     ]  # fmt: skip
     told = point.sentence(str)
     assert "200 ns instead of" in told
-    assert "of it in service" in told
+    assert "of it in server processing" in told
 
 
 def test_a_stall_of_one_call_in_fifty_is_in_the_slowest_and_hardly_in_the_mean() -> None:
@@ -105,9 +105,9 @@ def test_a_stall_of_one_call_in_fifty_is_in_the_slowest_and_hardly_in_the_mean()
     assert found is not None
     assert (found.operations, found.slow, found.apart) == (2502, 52, 50)
     parts = {part.name: part for part in found.parts}
-    assert parts["service"].slow_ns == 50 * MS
-    assert parts["service"].ns == pytest.approx(1.98 * MS)
-    others = [part for name, part in parts.items() if name != "service"]
+    assert parts["server processing"].slow_ns == 50 * MS
+    assert parts["server processing"].ns == pytest.approx(1.98 * MS)
+    others = [part for name, part in parts.items() if name != "server processing"]
     assert [part.ns for part in others] == [part.slow_ns for part in others]
 
 
@@ -127,8 +127,8 @@ def test_an_offered_load_has_the_slowest_at_the_server(tmp_path: Path) -> None:
     assert (found.operations, found.slow, found.threshold_ns) == (2500, 50, 21 * MS)
     parts = {part.name: (part.ns, part.slow_ns) for part in found.parts}
     assert parts == {
-        "server queue": (pytest.approx(1.38 * MS), 20 * MS), "service": (MS, MS),
-        "way back": (0, 0),
+        "server queue": (pytest.approx(1.38 * MS), 20 * MS), "server processing": (MS, MS),
+        "reply transit": (0, 0),
     }  # fmt: skip
 
 

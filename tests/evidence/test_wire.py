@@ -113,8 +113,8 @@ def test_clocks_that_calls_disprove_are_found(
         server["t_ns"] -= off_us * US
     found = of(calls, error_us * US)
     whole = found.rows[0]
-    assert whole.summary.mean_ns[PARTS.index("way there")] == (40 - off_us) * US
-    assert whole.summary.mean_ns[PARTS.index("way back")] == (50 + off_us) * US
+    assert whole.summary.mean_ns[PARTS.index("request transit")] == (40 - off_us) * US
+    assert whole.summary.mean_ns[PARTS.index("reply transit")] == (50 + off_us) * US
     assert whole.ways_p50_ns == 90 * US, "whatever the clocks are"
     # Only what is below zero by more than the error may be: 45 - 40 = 5, 70 - 50 = 20.
     assert found.contradicted_ns == contradicted_us * US
@@ -130,7 +130,7 @@ def section_of(tmp_path: Path, host: HostOnWire) -> Any:
 def test_the_ways_are_told_with_the_error_of_the_clocks(tmp_path: Path) -> None:
     section = section_of(tmp_path, of([call(n, n, SMALL) for n in range(3)], 7 * US))
     (said,) = section.sentences
-    assert "90 µs (40 µs there, 50 µs back, ±7 µs)" in said
+    assert "90 µs (40 µs request, 50 µs reply, ±7 µs)" in said
     assert section.notes == []
 
 
@@ -145,8 +145,8 @@ def test_no_way_is_told_where_the_clocks_are_disproved(tmp_path: Path) -> None:
     (table,) = section.tables
     titles = [column.title for column in table.columns]
     shown = {title: {row[n].text for row in table.rows} for n, title in enumerate(titles)}
-    assert shown["way there"] == shown["way back"] == {"–"}
-    assert shown["both ways, p50"] == {"90 µs"}
+    assert shown["request transit"] == shown["reply transit"] == {"–"}
+    assert shown["both transits, p50"] == {"90 µs"}
 
 
 def test_a_part_of_the_calls_is_no_word_on_all(tmp_path: Path) -> None:

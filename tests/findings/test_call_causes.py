@@ -16,8 +16,8 @@ from tests.findings.pairs import US, calls_pair, within_chance
 NOISE = 0.05
 BLOCKS = 6
 USUAL_NS = {
-    "client queue": 10 * US, "way there": 40 * US, "server queue": 5 * US, "service": 30 * US,
-    "way back": 40 * US,
+    "RPC backlog": 10 * US, "request transit": 40 * US, "server queue": 5 * US,
+    "server processing": 30 * US, "reply transit": 40 * US,
 }  # fmt: skip
 USUAL = {
     "GETATTR": Call(0.5, 250, USUAL_NS),
@@ -60,20 +60,24 @@ class Planted:
 PLANTED = {
     "a slow disk, and its queue": Planted(
         "server_disk", 1.7 * 700,
-        slower(("WRITE", "READ", "COMMIT"), service=500, server_queue=200)),
-    "a slow disk for writes": Planted("server_disk", 300, slower(("WRITE",), service=300)),
-    "a busy processor": Planted("server_cpu", 2.2 * 100, slower(ALL, service=100)),
-    "slow flushes": Planted("commit_slow", 0.2 * 5000, slower(("COMMIT",), service=5000)),
-    "far away": Planted("wire_latency", 2.2 * 600, slower(ALL, way_there=300, way_back=300)),
+        slower(("WRITE", "READ", "COMMIT"), server_processing=500, server_queue=200)),
+    "a slow disk for writes": Planted(
+        "server_disk", 300, slower(("WRITE",), server_processing=300)),
+    "a busy processor": Planted("server_cpu", 2.2 * 100, slower(ALL, server_processing=100)),
+    "slow flushes": Planted("commit_slow", 0.2 * 5000, slower(("COMMIT",), server_processing=5000)),
+    "far away": Planted(
+        "wire_latency", 2.2 * 600, slower(ALL, request_transit=300, reply_transit=300)),
     "far away, a full window": Planted(
-        "wire_latency", 2.2 * 800, slower(ALL, way_there=300, way_back=300, client_queue=200)),
-    "a narrow wire": Planted("bandwidth", 1.5 * 400, slower(("WRITE", "READ"), way_there=400)),
+        "wire_latency", 2.2 * 800,
+        slower(ALL, request_transit=300, reply_transit=300, RPC_backlog=200)),
+    "a narrow wire": Planted(
+        "bandwidth", 1.5 * 400, slower(("WRITE", "READ"), request_transit=400)),
     "near saturation, a processor slower by a third": Planted(
-        "server_cpu", 2.2 * 210, slower(ALL, service=10, server_queue=200)),
+        "server_cpu", 2.2 * 210, slower(ALL, server_processing=10, server_queue=200)),
     "few threads": Planted("server_threads", 2.2 * 200, slower(ALL, server_queue=200)),
     "few threads, a full window": Planted(
-        "server_threads", 2.2 * 300, slower(ALL, server_queue=200, client_queue=100)),
-    "few slots": Planted("slots", 2.2 * 200, slower(ALL, client_queue=200)),
+        "server_threads", 2.2 * 300, slower(ALL, server_queue=200, RPC_backlog=100)),
+    "few slots": Planted("slots", 2.2 * 200, slower(ALL, RPC_backlog=200)),
     "small transfers": Planted("small_transfers", 7 * 125, number(WRITE=(8.0, 1300))),
     "attributes not kept": Planted("attribute_cache", 3 * 125, number(GETATTR=(3.5, 250))),
     "nothing kept": Planted("cold_data", 2 * 125, number(READ=(2.5, 8500))),
@@ -128,16 +132,20 @@ def test_a_queue_before_a_slower_server_is_not_for_want_of_threads() -> None:
     rng = np.random.default_rng(3)
     for service_us in (3.0, 6.0):
         made = calls_pair(
-            USUAL, slower(ALL, service=service_us, server_queue=200), noise=0.01, blocks=6, rng=rng
+            USUAL,
+            slower(ALL, server_processing=service_us, server_queue=200),
+            noise=0.01,
+            blocks=6,
+            rng=rng,
         )
         assert "server_threads" not in {one.cause for one in findings_of(made)}
 
 
 def test_a_way_to_a_busy_server_is_not_sure() -> None:
-    """What the server's kernel holds meanwhile counts as the way there."""
+    """What the server's kernel holds meanwhile counts as the request transit."""
     rng = np.random.default_rng(5)
-    busy = slower(ALL, service=1000)
-    both = {name: replace(call, parts_ns=dict(call.parts_ns) | {"way there": 440 * US})
+    busy = slower(ALL, server_processing=1000)
+    both = {name: replace(call, parts_ns=dict(call.parts_ns) | {"request transit": 440 * US})
             if name in ("WRITE", "READ") else call for name, call in busy.items()}  # fmt: skip
     (found, *_) = findings_of(calls_pair(busy, both, noise=0.02, blocks=6, rng=rng))
     assert (found.cause, found.confidence) == ("bandwidth", "medium")
@@ -145,7 +153,7 @@ def test_a_way_to_a_busy_server_is_not_sure() -> None:
 
 def test_a_longer_way_does_not_hide_a_queue_that_leads_elsewhere() -> None:
     """The wire is no reason for a queue before the server's workers; more calls are."""
-    slow = slower(ALL, way_back=400, server_queue=300)
+    slow = slower(ALL, reply_transit=400, server_queue=300)
     rng = np.random.default_rng(31)
     both = findings_of(calls_pair(USUAL, slow, noise=NOISE, blocks=BLOCKS, rng=rng))
     assert [one.cause for one in both] == ["wire_latency", "server_threads"]

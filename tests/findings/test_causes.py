@@ -137,7 +137,12 @@ def test_differences_of_parts_sum_to_that_of_the_whole() -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-USUAL_NS = {"client queue": 10 * US, "way there": 40 * US, "service": 30 * US, "way back": 40 * US}
+USUAL_NS = {
+    "RPC backlog": 10 * US,
+    "request transit": 40 * US,
+    "server processing": 30 * US,
+    "reply transit": 40 * US,
+}
 LONG_NS = 2000 * US
 
 
@@ -157,12 +162,12 @@ def calls(stage: str, **longer: float) -> dict[str, Call]:
 
 
 CAUSES = {
-    "server_cpu": ("service", {"GETATTR": LONG_NS, "WRITE": LONG_NS}),
-    "server_disk": ("service", {"WRITE": LONG_NS}),
-    "wire_latency": ("way back", {"GETATTR": LONG_NS, "WRITE": LONG_NS}),
-    "bandwidth": ("way back", {"WRITE": LONG_NS}),
+    "server_cpu": ("server processing", {"GETATTR": LONG_NS, "WRITE": LONG_NS}),
+    "server_disk": ("server processing", {"WRITE": LONG_NS}),
+    "wire_latency": ("reply transit", {"GETATTR": LONG_NS, "WRITE": LONG_NS}),
+    "bandwidth": ("reply transit", {"WRITE": LONG_NS}),
     "server_threads": ("server queue", {"GETATTR": LONG_NS, "WRITE": LONG_NS}),
-    "slots": ("client queue", {"GETATTR": LONG_NS, "WRITE": LONG_NS}),
+    "slots": ("RPC backlog", {"GETATTR": LONG_NS, "WRITE": LONG_NS}),
 }
 
 
@@ -171,14 +176,14 @@ def test_the_largest_part_has_its_cause(cause: str) -> None:
     stage, longer = CAUSES[cause]
     found = findings_alone(point(calls(stage, **longer)))
     assert found[0].cause == cause
-    stages = ("way there", "way back") if "way" in stage else (stage,)
+    stages = ("request transit", "reply transit") if "transit" in stage else (stage,)
     whole_ns = sum(longer.values()) + 2 * sum(USUAL_NS.get(one, 0.0) for one in stages)
     assert found[0].effect_ns == pytest.approx(whole_ns, rel=0.03)
 
 
 def test_a_stage_without_the_calls_that_tell_is_not_named() -> None:
     """WRITEs alone: neither processor or disk, nor distance or bandwidth."""
-    for stage in ("service", "way back"):
+    for stage in ("server processing", "reply transit"):
         only = {"WRITE": Call(1.0, 8500.0, USUAL_NS | {stage: LONG_NS})}
         assert findings_alone(point(only)) == []
 
@@ -203,7 +208,9 @@ def test_two_runs_are_not_sure() -> None:
 def test_utilisation_of_workers_is_rate_times_service() -> None:
     """Two threads of load, 100 us of service in an operation of 250 us, one worker: 80 %."""
     nfs = {"served": {"model": {"threads": 1}}}
-    made = point({"WRITE": Call(1.0, 8500.0, {"service": 100 * US, "way back": 100 * US})})
+    made = point(
+        {"WRITE": Call(1.0, 8500.0, {"server processing": 100 * US, "reply transit": 100 * US})}
+    )
     for run in made.runs:
         run.run.record.places["data"] = SimpleNamespace(facts={"nfs": nfs})  # type: ignore[assignment]
         run.run.record.load = LoadShape(kind="closed", clients=2)
@@ -221,7 +228,7 @@ def test_answers() -> None:
     few = answer([finding("a", 20)], 100, ["postgres", "fsync"])
     assert few.endswith('run again with collectors = ["postgres", "fsync"].')
     # The same time told twice is not two shares of it.
-    twice = [finding("a", 30, "storage"), finding("b", 30, "storage/service")]
+    twice = [finding("a", 30, "storage"), finding("b", 30, "storage/server processing")]
     assert "No single cause" not in answer(twice, 100, ())
 
 
@@ -231,7 +238,11 @@ def test_two_reasons_for_the_same_time_contradict() -> None:
 
 
 def test_causes_of_the_same_time_that_come_to_more_than_the_whole_do_not_add_up() -> None:
-    twice = [finding("a", 60, "storage"), finding("b", 50, "storage/service"), finding("c", 5)]
+    twice = [
+        finding("a", 60, "storage"),
+        finding("b", 50, "storage/server processing"),
+        finding("c", 5),
+    ]
     assert together(twice, 100).startswith("a and b are ")
     assert together(twice, 115) == "", "they may be read as shares of it"
     assert together([finding("a", 60), finding("b", 50)], 100) == "", "each has its own"

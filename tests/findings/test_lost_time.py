@@ -213,9 +213,9 @@ def connected(number: int) -> dict[str, Any]:
 def test_fewer_connections_are_the_cause_of_longer_ways(
     base: int, new: int, longer: str, named: bool
 ) -> None:
-    usual = {"way there": 100 * US, "service": 100 * US, "way back": 100 * US}
+    usual = {"request transit": 100 * US, "server processing": 100 * US, "reply transit": 100 * US}
     calls = {name: Call(1.0, size, usual) for name, size in (("WRITE", 1e6), ("GETATTR", 200.0))}
-    slow = calls | {longer: Call(1.0, 1e6, usual | {"way there": 900 * US})}
+    slow = calls | {longer: Call(1.0, 1e6, usual | {"request transit": 900 * US})}
     pair = calls_pair(
         calls, slow, noise=0.02, blocks=BLOCKS, rng=np.random.default_rng(5),
         records={"base": connected(base), "new": connected(new)},

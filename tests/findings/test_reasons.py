@@ -33,7 +33,8 @@ USUAL = {
     "running/run_queue": 60 * US, "running/on_cpu": 200 * US, "client": 400 * US,
 }  # fmt: skip
 FILES = {
-    "program": 100 * US, "kernel": 50 * US, "storage/service": 300 * US, "storage/way back": 50 * US
+    "program": 100 * US, "kernel": 50 * US,
+    "storage/server processing": 300 * US, "storage/reply transit": 50 * US,
 }  # fmt: skip
 SERIES = {
     "base": (LevelFacts(0, 900, 400_000, 4e5),),
@@ -82,7 +83,12 @@ class Planted:
 
 
 WRITES = tuple(
-    CallFacts(operation=name, per_operation=number, bytes_mean=8500, parts_ns={"service": 50 * US})
+    CallFacts(
+        operation=name,
+        per_operation=number,
+        bytes_mean=8500,
+        parts_ns={"server processing": 50 * US},
+    )
     for name, number in (("WRITE", 1.0), ("GETATTR", 0.2))
 )
 PLANTED = {
@@ -100,10 +106,10 @@ PLANTED = {
         {"memory_limit": {"limit_bytes": 64 << 20}}),
     "client_cpu": Planted("program", usual=FILES, by_reason=False),
     "nvram_full": Planted(
-        "storage/service", usual=FILES,
+        "storage/server processing", usual=FILES,
         facts=({"stable_levels_ns": (20_000,)}, {"stable_levels_ns": (21_000, 900_000)})),
     "serial_writes": Planted(
-        "storage/service", usual=FILES,
+        "storage/server processing", usual=FILES,
         facts=({"writes_at_once": 6.5, "calls": WRITES}, {"writes_at_once": 1.0, "calls": WRITES})),
     "autovacuum": Planted("data_read"),
     "filling_cache": Planted("log_sync"),
@@ -189,9 +195,13 @@ def test_slower_transactions_alone_are_not_for_whole_pages(tmp_path: Path) -> No
 
 def test_writes_that_are_few_of_the_calls_are_not_the_cause(folders: dict[str, Path]) -> None:
     asked = tuple(
-        CallFacts(operation=name, per_operation=n, bytes_mean=300, parts_ns={"service": 50 * US})
+        CallFacts(
+            operation=name, per_operation=n, bytes_mean=300, parts_ns={"server processing": 50 * US}
+        )
         for name, n in (("WRITE", 0.1), ("GETATTR", 3.0))
     )
     facts = ({"writes_at_once": 6.5, "calls": asked}, {"writes_at_once": 1.0, "calls": asked})
-    found = found_of(Planted("storage/service", usual=FILES, facts=facts), folders=folders)
+    found = found_of(
+        Planted("storage/server processing", usual=FILES, facts=facts), folders=folders
+    )
     assert "serial_writes" not in {one.cause for one in found}

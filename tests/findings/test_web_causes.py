@@ -24,8 +24,8 @@ USUAL = {
     "elsewhere": 500 * US,
 }  # fmt: skip
 OVER_NFS = {
-    "document_open/service": 30 * US, "document_open/way back": 20 * US,
-    "document_read/service": 100 * US, "document_read/way back": 20 * US,
+    "document_open/server processing": 30 * US, "document_open/reply transit": 20 * US,
+    "document_read/server processing": 100 * US, "document_read/reply transit": 20 * US,
     "document_read/rest": 60 * US, "elsewhere": 500 * US,
 }  # fmt: skip
 OF_NAMES = {"LOOKUP": (0.1, 300.0), "GETATTR": (0.2, 250.0), "ACCESS": (1.0, 280.0)}
@@ -39,7 +39,9 @@ def called(calls: Calls, slower: Mapping[str, float] = {}) -> dict[str, Any]:
     made = tuple(
         CallFacts(
             operation=name, per_operation=number, bytes_mean=size,
-            parts_ns={"service": 30 * US + slower.get(name, 0.0), "way back": 20 * US},
+            parts_ns={
+                "server processing": 30 * US + slower.get(name, 0.0), "reply transit": 20 * US,
+            },
         )
         for name, (number, size) in calls.items()
     )  # fmt: skip
@@ -132,7 +134,7 @@ def test_others_have_the_processors_that_a_slower_point_leaves_them() -> None:
 
 def test_others_do_not_make_more_calls() -> None:
     more = {name: (20 * number, size) for name, (number, size) in OF_NAMES.items()}
-    longer = {"document_open/way back": LONGER_NS}
+    longer = {"document_open/reply transit": LONGER_NS}
     seen = others(0.02), others(0.6)
     facts = called(OF_NAMES | READS), called(more | READS)
     causes = [one.cause for one in found_of(OVER_NFS, longer, facts=facts, records=seen)]
@@ -161,7 +163,7 @@ def test_the_web_servers_processors(base: float, new: float, longer_ns: float, n
 def test_attributes_that_are_not_kept() -> None:
     """Twenty times as many calls for names and attributes, each as long as before."""
     more = {name: (20 * number, size) for name, (number, size) in OF_NAMES.items()}
-    longer = {"document_open/service": 700 * US, "document_open/way back": 200 * US}
+    longer = {"document_open/server processing": 700 * US, "document_open/reply transit": 200 * US}
     facts = called(OF_NAMES | READS), called(more | READS)
     first = found_of(OVER_NFS, longer, facts=facts)[0]
     assert first.cause == "attribute_cache"
@@ -172,7 +174,7 @@ def test_attributes_that_are_not_kept() -> None:
 
 def test_documents_that_were_in_the_clients_memory_are_read_again() -> None:
     more = {"READ": (10.0, 60_000.0)}
-    longer = {"document_read/service": 700 * US, "document_read/way back": 200 * US}
+    longer = {"document_read/server processing": 700 * US, "document_read/reply transit": 200 * US}
     facts = called(OF_NAMES | READS), called(OF_NAMES | more)
     causes = [one.cause for one in found_of(OVER_NFS, longer, facts=facts)]
     assert causes[0] == "cold_data"
@@ -191,8 +193,8 @@ def test_a_server_that_serves_more_slowly(slower: Mapping[str, float], cause: st
     calls = OF_NAMES | READS
     of_names = sum(calls[name][0] * slower.get(name, 0.0) for name in OF_NAMES)
     longer = {
-        "document_open/service": of_names,
-        "document_read/service": READS["READ"][0] * slower["READ"],
+        "document_open/server processing": of_names,
+        "document_read/server processing": READS["READ"][0] * slower["READ"],
     }
     found = found_of(OVER_NFS, longer, facts=(called(calls), called(calls, slower)))
     assert found[0].cause == cause
@@ -203,11 +205,11 @@ def test_a_longer_wire_is_of_calls_of_every_size() -> None:
     far = {
         **calls,
         "calls": tuple(
-            one.model_copy(update={"parts_ns": one.parts_ns | {"way back": 520 * US}})
+            one.model_copy(update={"parts_ns": one.parts_ns | {"reply transit": 520 * US}})
             for one in calls["calls"]
         ),
     }
-    longer = {"document_open/way back": 650 * US, "document_read/way back": 250 * US}
+    longer = {"document_open/reply transit": 650 * US, "document_read/reply transit": 250 * US}
     assert found_of(OVER_NFS, longer, facts=(calls, far))[0].cause == "wire_latency"
 
 

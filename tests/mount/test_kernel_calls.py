@@ -128,9 +128,9 @@ def _joined(calls: pa.Table, served: pa.Table) -> None:
     assert found.left_out == {}
     assert found.calls == calls.num_rows
     parts = dict(zip(PARTS, found.rows[0].summary.mean_ns, strict=True))
-    assert parts["way there"] + parts["waiting"] > 0
+    assert parts["request transit"] + parts["waiting"] > 0
     assert all(mean >= 0 for mean in parts.values()), parts
-    assert parts["service"] > 0
+    assert parts["server processing"] > 0
     of = {row.operation: row for row in found.rows}
     # 160,000 bytes in ten WRITEs; the rest are headers of both ways (RFC 5531, 1813, 8881).
     assert 16_000 < of["WRITE"].bytes_mean < 16_500

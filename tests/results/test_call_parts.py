@@ -43,10 +43,10 @@ def test_parts_and_shares_by_hand() -> None:
     assert read.summary.mean_ns == [2, 20, 5, 90, 5, 28]
     assert read.summary.whole_mean_ns == 150
     assert read.summary.share[3] == 0.6
-    assert read.largest == (PARTS.index("service"), 0.6)
+    assert read.largest == (PARTS.index("server processing"), 0.6)
     # The slowest of two is the one of 200.
-    assert read.largest_slow == (PARTS.index("service"), 0.7)
-    assert getattr_.largest == (PARTS.index("way back"), 0.5)
+    assert read.largest_slow == (PARTS.index("server processing"), 0.7)
+    assert getattr_.largest == (PARTS.index("reply transit"), 0.5)
     assert everything.summary.calls == 3
     assert everything.summary.whole_mean_ns == 110
 
@@ -76,8 +76,8 @@ def test_every_call_that_is_left_out_is_counted_by_its_reason() -> None:
 
 def test_a_part_below_zero_is_said_and_stays() -> None:
     found = taken(both(0, 1, 5, 10, 10, 10, 10, -4), both(0, 2, 5, 10, 10, 10, 10, 14), error_ns=1)
-    assert found.negative == {"way back": 1}
-    assert found.notes == ["Below zero, and in all sums as they are: way back in 1 calls."]
+    assert found.negative == {"reply transit": 1}
+    assert found.notes == ["Below zero, and in all sums as they are: reply transit in 1 calls."]
     assert found.rows[0].summary.mean_ns == [5, 10, 10, 10, 10, 5]
 
 

@@ -145,5 +145,7 @@ def _utilisation(run: RunFacts[AnatomyFacts]) -> float | None:
     if not workers or not threads or not facts.calls:
         return None
     # By Little's law an operation of each of the load's threads is under way all the time.
-    busy_ns = sum(one.per_operation * one.parts_ns.get("service", 0.0) for one in facts.calls)
+    busy_ns = sum(
+        one.per_operation * one.parts_ns.get("server processing", 0.0) for one in facts.calls
+    )
     return float(threads * busy_ns / facts.mean_ns / max(workers))

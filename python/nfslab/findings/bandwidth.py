@@ -17,7 +17,9 @@ class Bandwidth(StageCause):
 
     cause: ClassVar[str] = "bandwidth"
     stages: ClassVar[tuple[str, ...]] = WIRE
-    what: ClassVar[str] = "the way between client and server, the more bytes a call has the longer"
+    what: ClassVar[str] = (
+        "the transit between client and server, the more bytes a call has the longer"
+    )
     confirm: ClassVar[str] = "give the wire more bandwidth, or move fewer bytes"
     depends: ClassVar[tuple[str, ...]] = ("targets.*.bandwidth",)
 
@@ -34,4 +36,4 @@ class Bandwidth(StageCause):
         known = ways(point)
         if known is None or known[0] >= ALIKE * known[1]:
             return None
-        return "calls without data are on their way for far shorter than those with data"
+        return "calls without data are in transit for far shorter than those with data"

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from nfslab.findings.confirm import Slope
     from nfslab.report.model import Analysis
 
-SERVICE: Final = ("service",)
+SERVICE: Final = ("server processing",)
 SERVER_QUEUE: Final = ("server queue",)
-WIRE: Final = ("way there", "way back", "outside")
-CLIENT_QUEUE: Final = ("client queue",)
+WIRE: Final = ("request transit", "reply transit", "outside")
+CLIENT_QUEUE: Final = ("RPC backlog",)
 QUEUES: Final = (SERVER_QUEUE, CLIENT_QUEUE)
 BEFORE: Final = {
     SERVICE: (*SERVER_QUEUE, *CLIENT_QUEUE), SERVER_QUEUE: CLIENT_QUEUE, WIRE: CLIENT_QUEUE,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import SealedRun
 
 WAITING: Final = (
-    "run_queue", "running", "client", "program", "kernel", "rest", "outside", "way there",
-    "way back", "client queue", "elsewhere",
+    "run_queue", "running", "client", "program", "kernel", "rest", "outside", "request transit",
+    "reply transit", "RPC backlog", "elsewhere",
 )  # fmt: skip
 """Parts in which something waits for a processor of this machine."""
 LEAST_MORE: Final = 0.1

@@ -47,7 +47,9 @@ def by_kind(point: Alone) -> tuple[float, float, float] | None:
 
 
 def _service(calls: Mapping[str, Call]) -> float:
-    return sum(one.per_operation * one.parts_ns.get("service", 0.0) for one in calls.values())
+    return sum(
+        one.per_operation * one.parts_ns.get("server processing", 0.0) for one in calls.values()
+    )
 
 
 def _mean(calls: Mapping[str, Call]) -> float:

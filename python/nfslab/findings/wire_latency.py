@@ -17,7 +17,7 @@ class WireLatency(StageCause):
 
     cause: ClassVar[str] = "wire_latency"
     stages: ClassVar[tuple[str, ...]] = WIRE
-    what: ClassVar[str] = "the way between client and server, for calls of every size"
+    what: ClassVar[str] = "the transit between client and server, for calls of every size"
     confirm: ClassVar[str] = "put client and server nearer; other transfer sizes change nothing"
     depends: ClassVar[tuple[str, ...]] = (
         "targets.*.delay",
@@ -38,4 +38,4 @@ class WireLatency(StageCause):
         known = ways(point)
         if known is None or known[0] < ALIKE * known[1]:
             return None
-        return "calls without data are on their way nearly as long as those with data"
+        return "calls without data are in transit nearly as long as those with data"

@@ -152,7 +152,7 @@ def _shares(
 ) -> list[tuple[str, float]]:
     """Of the calls' time, with the server's pauses taken out of what they interrupted."""
     whole = dict(sums)
-    for name, ns in (("server queue", paused_waiting_ns), ("service", paused_service_ns)):
+    for name, ns in (("server queue", paused_waiting_ns), ("server processing", paused_service_ns)):
         whole[name] = whole.get(name, 0.0) - ns
     whole[PAUSED] = float(paused_waiting_ns + paused_service_ns)
     kept = {name: max(ns, 0.0) for name, ns in whole.items()}

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 CALLS: Final = {"waiting": "WRITE", "sending": "WRITE", "committing": "COMMIT"}
 """Step of a sync -> the NFS calls that it is of."""
-NAMES: Final = {"waiting": "server queue", "sending": "way back"}
-"""Instants -> parts: what the server still does with a reply is its way back."""
+NAMES: Final = {"waiting": "server queue", "sending": "reply transit"}
+"""Instants -> parts: what the server still does with a reply is its reply transit."""
 SYNCED: Final = (*LOGS, POSTS)
 """Classes of files whose syncs operations wait for."""
 

@@ -35,7 +35,7 @@ class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     kind: ClassVar[str] = "anatomy"
     title: ClassVar[str] = "Where the time goes"
     Facts: ClassVar[type[Facts]] = AnatomyFacts
-    version: ClassVar[int] = 19
+    version: ClassVar[int] = 20
 
     def present(self, run: SealedRun) -> bool:
         """Of every workload whose operation is known."""

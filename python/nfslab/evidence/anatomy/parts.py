@@ -87,7 +87,7 @@ class AnatomyFacts(Facts):
     slowest: tuple[SlowestFacts, ...] = ()
     """The slowest 1 % of single operations, and of the NFS calls, where each can be followed."""
     wire_ns_per_byte: float | None = None
-    """By how much a call's ways there and back are longer for each byte."""
+    """By how much a call's transits are longer for each byte."""
 
     def by_path(self) -> dict[str, PartFacts]:
         """All parts, by path."""
@@ -139,14 +139,15 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "write": Meaning("device writes", "other writes of the disk"),
     "read": Meaning("device reads", "reads of the disk"),
     "rest": Meaning("kernel and mount", "neither NFS call nor block request under way"),
-    "client queue": Meaning("client queue", "taken by the client, not yet given to the kernel"),
-    "way there": Meaning("way there", "both kernels, the wire, a server busy elsewhere"),
+    "RPC backlog": Meaning("RPC backlog", "taken by the client, not yet given to the kernel"),
+    "request transit": Meaning(
+        "request transit", "both kernels, the wire, a server busy elsewhere"),
     "server queue": Meaning("server queue", "read by the server, not yet begun"),
-    "service": Meaning("service", "the server does it"),
-    "way back": Meaning("way back", "the reply's way, until the client notices"),
+    "server processing": Meaning("server processing", "the server carries it out"),
+    "reply transit": Meaning("reply transit", "the reply's way, until the client notices"),
     "sent again": Meaning("sent again", "until the client sent the call once more"),
     "server pause": Meaning("server pause", "the server ended nothing, far longer than usual"),
-    "outside": Meaning("client and wire", "not at the server: the client, and the ways"),
+    "outside": Meaning("client and wire", "not at the server: the client, and transit"),
     "all_else": Meaning("all else", "whatever is not in the other parts"),
     "late": Meaning("late start", "later than planned"),
     "final_sync": Meaning("final sync", "syncing and closing at a phase's end, by operation"),

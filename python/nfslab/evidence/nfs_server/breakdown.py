@@ -6,17 +6,17 @@ and transaction id. Client and server run on one machine and read CLOCK_MONOTONI
 instant is read *before* the step that lets the other side go on, so no part should be below
 zero. The parts:
 
-    client queue   taken by the client -> about to be given to its kernel
-    way there      -> its last byte has been read by the server (both kernels, the wire, and a
-                      server whose thread was busy elsewhere)
-    waiting        -> the server begins with it (a thread, or a worker of the model, is free)
-    service        -> the procedure is done (with the model's service time, disk and stalls)
-    sending        -> the server is about to give its kernel the reply's last byte (the model's
-                      bandwidth on the way out, delay and jitter lie here)
-    way back       -> the client has noticed the reply (both kernels and the wire again)
+    RPC backlog        taken by the client -> about to be given to its kernel
+    request transit    -> its last byte has been read by the server (both kernels, the wire, and
+                          a server whose thread was busy elsewhere)
+    waiting            -> the server begins with it (a thread, or a worker of the model, is free)
+    server processing  -> the procedure is done (with the model's service time, disk and stalls)
+    sending            -> the server is about to give its kernel the reply's last byte (the model's
+                          bandwidth on the way out, delay and jitter lie here)
+    reply transit      -> the client has noticed the reply (both kernels and the wire again)
 
-Where by the two clocks a way is below zero, on average of a kind of call, by more than they may be
-off, both ways of all calls are told as one, as the way there (`ways_joined`).
+Where by the two clocks a transit is below zero, on average of a kind of call, by more than they
+may be off, both transits of all calls are told as one, as the request transit (`ways_joined`).
 
 Only calls that were answered and sent once, in the timed part, and that are in both tables
 once, are taken apart; all others are counted by the reason (`left_out`).
@@ -67,14 +67,21 @@ INSTANTS: Final = (
     (SERVER_TABLE, "received_ns"), (SERVER_TABLE, "started_ns"), (SERVER_TABLE, "finished_ns"),
     (SERVER_TABLE, "sent_ns"), (CLIENT_TABLE, "completed_ns"),
 )  # fmt: skip
-PARTS: Final = ("client queue", "way there", "waiting", "service", "sending", "way back")
-WIRE: Final = ("way there", "sending", "way back")
+PARTS: Final = (
+    "RPC backlog",
+    "request transit",
+    "waiting",
+    "server processing",
+    "sending",
+    "reply transit",
+)
+WIRE: Final = ("request transit", "sending", "reply transit")
 """Parts that lie between client and server (a modelled delay or wire, too)."""
-THERE, BACK = PARTS.index("way there"), PARTS.index("way back")
+THERE, BACK = PARTS.index("request transit"), PARTS.index("reply transit")
 ALL: Final = "all calls"
 WAYS_JOINED: Final = (
-    "By the clocks of client and server a way takes less than no time, by more than they may be "
-    "off: the way there holds both ways."
+    "By the clocks of client and server a transit takes less than no time, by more than they "
+    "may be off: the request transit holds both."
 )
 CALL: Final = "NFS call"
 COMMON: Final = ("target", "xid", "program", "procedure")
@@ -115,15 +122,15 @@ class BreakdownFacts(Facts):
     together: TogetherFacts | None = None
     """What they did together; None: nothing was taken apart of a run's tables."""
     wire_ns_per_byte: float | None = None
-    """By how much the ways there and back are longer for a byte more; None: sizes hardly differ."""
+    """By how much the transits are longer for a byte more; None: sizes hardly differ."""
     shared_ns: tuple[float, ...] = ()
     """Of each of `PARTS`: all calls' time, each instant shared among those under way."""
     slowest: SlowestFacts | None = None
     """The slowest 1 % of the answered calls, of all kinds and targets."""
     ways_joined: bool = False
-    """Are both ways told as one, the way there, and the way back as nothing?"""
+    """Are both transits told as one, of the request, and the other as nothing?"""
     clock_error_ns: int = 0
-    """How far the server's instants may be off against the client's: in the ways there and back."""
+    """How far the server's instants may be off against the client's: in the transits."""
 
     @property
     def slowest_calls(self) -> tuple[SlowestFacts, ...]:
@@ -235,7 +242,7 @@ def _possible(
     client: pa.Table, server: pa.Table, error_ns: int
 ) -> tuple[pa.Table, pa.Table, int, bool]:
     """(both without kinds of calls of which the ways together are below zero, how many these are,
-    were the server's instants moved so that all of both ways is the way there?).
+    were the server's instants moved so that both transits are the request's?).
 
     By one clock (`error_ns` is 0) the server's instants are put between the client's first.
     """

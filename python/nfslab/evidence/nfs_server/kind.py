@@ -45,15 +45,16 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import Facts, Found, RunFacts, SealedRun
 
 EXPLAINED: Final = (
-    "Client queue: taken by the client until it is given to its kernel. Way there: until the "
+    "RPC backlog: taken by the client until it is given to its kernel. Request transit: until the "
     "server has read its last byte (both kernels, the wire, a server busy elsewhere). Waiting: "
-    "until the server begins with it. Service: until it is done. Sending: until the server gives "
-    "its kernel the reply's last byte (a modelled delay or wire lies here). Way back: until the "
-    "client has noticed the reply. The parts of each call sum to its time; calls that wait side by "
-    "side count with all of theirs. All calls of the timed part count, those that fill files, too."
+    "until the server begins with it. Server processing: until it is done. Sending: until the "
+    "server gives its kernel the reply's last byte (a modelled delay or wire lies here). Reply "
+    "transit: until the client has noticed the reply. The parts of each call sum to its time; "
+    "calls side by side count with all of theirs. All calls of the timed part count, those "
+    "that fill files, too."
 )
 COLOURS: Final = ("c8", "c1", "c5", "c3", "c4", "c6")
-"""By part: the client is grey, the ways are blue, the server's parts have colours of their own."""
+"""By part: the client is grey, transits are blue, the server's parts have colours of their own."""
 CAPTION: Final = (
     "Shares of the summed time of the calls, from their being taken by the client to its noticing "
     "the reply; beside each bar the mean of the whole."
@@ -83,7 +84,7 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
         for table, host in ((CLIENT_TABLE, "client"), (SERVER_TABLE, "server"))
     )
     Facts: ClassVar[type[Facts]] = BreakdownFacts
-    version: ClassVar[int] = 8
+    version: ClassVar[int] = 9
     json_key: ClassVar[str] = "latency_breakdown"
 
     def facts(self, run: SealedRun) -> BreakdownFacts | None:
@@ -273,7 +274,7 @@ def _slowest(row: OperationBreakdown, ways_joined: bool) -> str:
 
 
 def _named(place: int, ways_joined: bool) -> str:
-    return "both ways" if ways_joined and place == THERE else PARTS[place]
+    return "both transits" if ways_joined and place == THERE else PARTS[place]
 
 
 def sentences(facts: BreakdownFacts) -> list[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.slowest import SlowestFacts
 
 AT_SERVER: Final = "call at the server"
-STEPS: Final = ("server queue", "service", "way back")
+STEPS: Final = ("server queue", "server processing", "reply transit")
 INSTANTS: Final = ("received_ns", "started_ns", "finished_ns", "sent_ns")
 
 
@@ -65,7 +65,7 @@ def served(run: SealedRun, begin_ns: int, end_ns: int) -> Served | None:
         name: np.bincount(which, ns.astype(np.float64), len(names)) / np.maximum(counts, 1)
         for name, ns in (
             ("bytes", sizes(table)), ("server queue", started - received),
-            ("service", finished - started), ("way back", sent - finished),
+            ("server processing", finished - started), ("reply transit", sent - finished),
         )
     }  # fmt: skip
     bytes_mean = means.pop("bytes")

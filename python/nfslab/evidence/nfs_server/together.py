@@ -108,7 +108,7 @@ def sizes(table: pa.Table) -> Floats:
 
 
 def wire_ns_per_byte(wire_ns: Floats, size_bytes: Floats) -> float | None:
-    """By how much the way there and back is longer for each byte of call and reply, by least
+    """By how much the transit is longer for each byte of call and reply, by least
     squares over the calls; None: sizes hardly differ."""
     if size_bytes.size < 2 or not size_bytes.std() >= LEAST_SPREAD * size_bytes.mean() > 0:
         return None

@@ -2,7 +2,7 @@
 
     call's first byte ──> last │ ──> last            reply's first ──> last │ ──> last
               at the client    │                at the server               │  at the client
-       sending the call    way there    at the server    sending the reply    way back
+       sending the call    request transit    at the server    sending the reply    reply transit
 
 Rows belong together by the client's address and port and the transaction id. Each capture's times
 come from its host's wall clock, compared with its monotonic clock when the capture began; the
@@ -56,8 +56,14 @@ INSTANTS: Final = (
     (SERVER_TABLE, "reply_first_ns"), (SERVER_TABLE, "reply_last_ns"),
     (CLIENT_TABLE, "reply_last_ns"),
 )  # fmt: skip
-PARTS: Final = ("sending the call", "way there", "at the server", "sending the reply", "way back")
-THERE, BACK = PARTS.index("way there"), PARTS.index("way back")
+PARTS: Final = (
+    "sending the call",
+    "request transit",
+    "at the server",
+    "sending the reply",
+    "reply transit",
+)
+THERE, BACK = PARTS.index("request transit"), PARTS.index("reply transit")
 ALL: Final = "all calls"
 NAMED: Final = ("client", "client_port", "xid")
 COLUMNS: Final = (

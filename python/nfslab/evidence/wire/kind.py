@@ -1,8 +1,9 @@
 """The evidence `wire` in reports: what the network between client and server took, both ways.
 
-Needs both ends' captures of a run: `capture` with all calls, and `capture_server`. A way by itself
-is told with how far the clocks may move it, and not at all where the calls disprove the clocks;
-the two together always. Calls that were sent again are left out: of how many a figure is, is said.
+Needs both ends' captures of a run: `capture` with all calls, and `capture_server`. One transit
+by itself is told with how far the clocks may move it, and not at all where the calls disprove the
+clocks; the two together always. Calls that were sent again are left out: of how many a figure is,
+is said.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from nfslab.evidence.wire.joined import OperationOnWire
 
 INTRO: Final = (
-    "Each call in the captures of both ends. The ways run from a message's last byte at one end to "
+    "Each call in the captures of both ends. Transit runs from a message's last byte at one end to "
     "the same byte at the other; what a host does is at the host. Clocks that are off move time "
-    "from one way to the other, and leave both together as they are."
+    "from one transit to the other, and leave both together as they are."
 )
 SEE: Final = (
     "See that both ends saw the same packets (interface, filter), and that nothing between them "
@@ -46,7 +47,7 @@ SEE: Final = (
 SHARE_LEAST: Final = 0.9
 """Of the calls, to say what the network took of all."""
 CONTRADICTED: Final = (
-    "the clocks of client and server are further apart than they were compared to ({by}): the ways "
+    "the clocks of client and server are further apart than they were compared to ({by}): transits "
     "are not told apart"
 )
 
@@ -141,10 +142,10 @@ COLUMNS: Final[list[Shown[Row]]] = [
     (Column("calls"), total(lambda one: one[1].summary.calls)),
     (Column("mean"), _of(lambda row: row.summary.whole_mean_ns)),
     *((Column(name), _part(part)) for part, name in enumerate(PARTS)),
-    (Column("clocks", hint="how far time may be on the wrong one of the two ways"),
+    (Column("clocks", hint="how far time may be on the wrong one of the two transits"),
      median(lambda one: one[0].error_ns, "ns")),
-    (Column("both ways, p50"), _of(lambda row: row.ways_p50_ns)),
-    (Column("both ways, p99"), _of(lambda row: row.ways_p99_ns)),
+    (Column("both transits, p50"), _of(lambda row: row.ways_p50_ns)),
+    (Column("both transits, p99"), _of(lambda row: row.ways_p99_ns)),
 ]  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def _said(row: Row) -> str:
     said = f"{row.point}, {row.target}: of a call's {whole} the network took {both}"
     if not _contradicted(row):
         error = quantity(max(host.error_ns for host in hosts), "ns")
-        said += f" ({quantity(there, 'ns')} there, {quantity(back, 'ns')} back, ±{error})"
+        said += f" ({quantity(there, 'ns')} request, {quantity(back, 'ns')} reply, ±{error})"
     return said + "."
 
 
