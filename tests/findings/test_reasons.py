@@ -174,7 +174,7 @@ def test_the_part_and_the_figure_name_it(
 
 
 def test_autovacuum_competes_with_the_client_program(folders: dict[str, Path]) -> None:
-    """For the processors: the client's turn is longer, and the workers tell why."""
+    """For the processors: the client's time is longer, and the workers tell why."""
     first = found_of(Planted("client"), folders=folders)[0]
     assert (first.cause, first.effect_ns) == ("autovacuum", pytest.approx(LONGER_NS, rel=0.1))
     for without in ({"same_part": True}, {"same_figures": True}):

@@ -25,7 +25,7 @@ class Generator(ReasonCause):
 
     cause: ClassVar[str] = "generator"
     parts: ClassVar[tuple[str, ...]] = (CLIENT,)
-    what: ClassVar[str] = "the client's turn, while the generator's own threads were the limit"
+    what: ClassVar[str] = "the client, while the generator's own threads were the limit"
     confirm: ClassVar[str] = "give pgbench more threads (workload.threads), or another machine"
     depends: ClassVar[tuple[str, ...]] = ("workload.threads",)
 

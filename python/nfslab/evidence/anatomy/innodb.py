@@ -5,7 +5,7 @@ the call that the thread was in, over the transactions; a call that blocked nobo
 processor. Elsewhere threads were looked at, and Little's law gives a part's time, as with
 PostgreSQL's backends; how long the log's syncs took is exact where system calls were watched.
 
-What is left of the mean latency is the client's turn.
+What is left of the mean latency is the client's time.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ busy machine, with what is chance)."""
 
 
 def part_of(wait: str, file_class: str) -> str | None:
-    """Which part a thread with this wait is in; None: it is the client's turn."""
+    """Which part a thread with this wait is in; None: it is the client's time."""
     if wait in NO_TURN:
         return None
     if wait in WAITS:
@@ -138,7 +138,7 @@ def _timed(run: SealedRun, number: float) -> tuple[dict[str, PartFacts] | None, 
     clients = run.record.load.clients if run.record.load is not None else None
     seen = len({row["tid"] for row in rows if row["kind"] == "running"})
     if not seen or seen < (clients or 0):
-        # A part of them would make the rest the client's turn.
+        # A part of them would make the rest the client's time.
         return None, _too_few(run, seen) or f"Of {clients} clients' threads {seen} were timed."
     return parts_of_times(
         (row["kind"], part_of(row["wait"], row["file_class"]), row["ns"] / number) for row in rows

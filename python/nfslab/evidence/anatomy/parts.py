@@ -105,7 +105,7 @@ class Meaning:
 
 MEANINGS: Final[dict[str, Meaning]] = {
     "client": Meaning(
-        "client's turn", "the client program, and the way to it and back", "c8"),
+        "client (idle in transaction)", "the client program, and the way to it and back", "c8"),
     "running": Meaning(
         "database at work", "on a processor, or waiting for one; also in unreported calls where "
         "the scheduler was not asked", "c1"),

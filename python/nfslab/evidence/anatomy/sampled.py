@@ -30,7 +30,7 @@ LEAST_STRETCHES: Final = 4
 """Stretches of time, which have many looks each, below which nothing is said."""
 LEAST_SEEN: Final = 0.5
 """Of the backends of clients that are connected all the time: where fewer are seen, those that are
-missing would be called the client's turn."""
+missing would be called the client's time."""
 Z95: Final = 1.96
 
 

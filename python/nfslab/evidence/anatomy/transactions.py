@@ -1,5 +1,5 @@
 """A database transaction's or query's mean time: what its backend did, or waited for, and the
-client's turn.
+client's time.
 
 Where every pause of the backends was timed (`postgres`, eBPF) all parts are exact: their times by
 wait event, over the transactions. A wait that blocked nobody is then time on a processor.
@@ -9,10 +9,10 @@ transactions a second. The number in each wait is sampled; how long the log's sy
 where system calls were watched, and takes the place of the samples, whose other parts move so that
 all that the backends did keeps its sum.
 
-What is left of the mean latency is the client's turn: its program, and the connection. In a closed
+What is left of the mean latency is the client's time: its program, and the connection. In a closed
 load backends are idle between transactions, too: that is in no part.
 
-How a sampled backend counts: by the event that it waits for; ClientRead is the client's turn in
+How a sampled backend counts: by the event that it waits for; ClientRead is the client's time in
 whatever state; no event is the database at work, also in the instants around a state's change. Of
 that, what the scheduler saw neither on a processor nor waiting for one was blocked in a call that
 PostgreSQL does not report.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def part_of_wait(event_type: str, event: str) -> str | None:
-    """Which part a backend with this wait event is in; None: it is the client's turn."""
+    """Which part a backend with this wait event is in; None: it is the client's time."""
     match event_type:
         case "":
             return "running"

@@ -1,4 +1,4 @@
-"""A transaction of parts that are known: their order, and what is left is the client's turn."""
+"""A transaction of parts that are known: their order, and what is left is the client's time."""
 
 from __future__ import annotations
 

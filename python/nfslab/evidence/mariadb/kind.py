@@ -61,7 +61,7 @@ class MariadbFacts(Facts):
     threads: int
     """Of connections of the load, that were told."""
     waits: tuple[ThreadWait, ...]
-    """The most first; those of the client's turn are not among them."""
+    """The most first; those of the client's time are not among them."""
     per_transaction: dict[str, float]
     """Counter of SHOW GLOBAL STATUS -> its growth over the timed part, of a transaction."""
     notes: tuple[str, ...] = ()
