@@ -363,7 +363,7 @@ def test_a_sync_that_was_blocked_shorter_than_its_call_has_a_shorter_rest() -> N
     # Less was blocked than its calls took: they fill it, and nothing is below zero.
     short = {one.name: one.ns for one in within_log_sync(part("log_sync", 250.0), seen, None).parts}
     assert short == {"sending": pytest.approx(50), "committing": pytest.approx(200)}
-    # Who waits for another's flush waits for all of that call.
+    # Who waits for a group's commit waits for all of that call.
     turn = {one.name: one.ns for one in within_log_sync(part("log_turn", 600.0), seen, None).parts}
     assert turn["rest"] == pytest.approx(300)
 

@@ -99,7 +99,7 @@ def test_what_was_sampled_is_less_sure_and_wider() -> None:
 @pytest.mark.parametrize(("cause", "own_us"), [("log_sync", 700), ("data_reads", 600)])
 def test_who_makes_others_wait_longer_may_have_their_waits_too(cause: str, own_us: int) -> None:
     """A row is locked until its transaction ends: the whole 1.0 ms may be of the planted 0.6 ms.
-    Waiting for another's flush is of the log's, and of no one's who waits for a row."""
+    A group-commit wait is of the log's, and of no one's who waits for a row."""
     path, whole_ns = PLANTED[cause], LONGER_NS + 400 * US
     longer = {path: USUAL[path] + LONGER_NS, "row_locks": USUAL["row_locks"] + 300 * US,
               "log_turn": USUAL["log_turn"] + 100 * US}  # fmt: skip
@@ -116,7 +116,7 @@ def test_who_makes_others_wait_longer_may_have_their_waits_too(cause: str, own_u
 
 
 def test_rows_stay_locked_while_their_holder_waits_for_a_light_lock() -> None:
-    """0.9 ms may be of the planted 0.6 ms; waiting for another's flush is not of it."""
+    """0.9 ms may be of the planted 0.6 ms; a group-commit wait is not of it."""
     longer = {"database_locks": LONGER_NS, "row_locks": 300 * US, "log_turn": 400 * US}
     new = USUAL | {path: USUAL[path] + more_ns for path, more_ns in longer.items()}
     rng = np.random.default_rng(19)

@@ -216,7 +216,7 @@ def _behind(pair: Compared, paths: Sequence[str]) -> tuple[float, float]:
     """By how much waits for locks (or for a web server) are longer that these parts are no part of,
     and at most; ns.
 
-    Who waits for a light lock, or for another's flush, holds his rows meanwhile, and no other such
+    Who waits for a light lock, or in a group commit, holds his rows meanwhile, and no other such
     lock for longer; who waits for rows makes nobody hold any for longer."""
     own = {path.partition("/")[0] for path in paths}
     behind = () if own <= {ROWS} else (ROWS,) if own <= {*BEHIND} else (*BEHIND, *WEB)

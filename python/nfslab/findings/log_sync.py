@@ -1,4 +1,4 @@
-"""The log of a database or of POSTs: writing it, syncing it, waiting for another's flush."""
+"""The log of a database or of POSTs: writing it, syncing it, group-commit waits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LogSync(PartsCause):
 
     cause: ClassVar[str] = "log_sync"
     parts: ClassVar[tuple[str, ...]] = ("log_sync", "log_turn", "log_write")
-    what: ClassVar[str] = "syncing the log, in writing it, and in waiting for another's flush"
+    what: ClassVar[str] = "syncing the log, in writing it, and in group-commit waits"
     confirm: ClassVar[str] = "put the log on the base's storage, or delay each of its syncs"
     depends: ClassVar[tuple[str, ...]] = ("workload.wal", "workload.log", "workload.sync_posts")
 

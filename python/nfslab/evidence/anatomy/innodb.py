@@ -44,8 +44,9 @@ DATA: Final = ("InnoDB data", "InnoDB system tablespace", "InnoDB undo", "InnoDB
 WAITS: Final = {
     calls.ROW_LOCK: "row_locks", calls.FLUSH: "log_turn", calls.LATCH: "database_locks",
     calls.FAULT: "unreported", RUNNING: "running",
+    "another's flush": "log_turn",  # what earlier results call it
 }  # fmt: skip
-NO_TURN: Final = (calls.CLIENT, calls.IDLE)
+OF_CLIENT: Final = (calls.CLIENT, calls.IDLE)
 SYNCS: Final = frozenset(calls.SYNCS.values())
 READS: Final = frozenset(calls.READS.values())
 WRITES: Final = frozenset(calls.WRITES.values())
@@ -58,7 +59,7 @@ busy machine, with what is chance)."""
 
 def part_of(wait: str, file_class: str) -> str | None:
     """Which part a thread with this wait is in; None: it is the client's time."""
-    if wait in NO_TURN:
+    if wait in OF_CLIENT:
         return None
     if wait in WAITS:
         return WAITS[wait]

@@ -95,7 +95,7 @@ def _of_requests(run: SealedRun) -> AnatomyFacts | None:
 
 def _with_inner(run: SealedRun, made: AnatomyFacts, syscalls: SyscallFacts | None) -> AnatomyFacts:
     calls = facts_of(NfsServerEvidence(), run)
-    # Who waits for another's flush waits for just that: a sync of the log.
+    # Who waits for a group's commit waits for just that: a sync of the log.
     parts = [
         within_log_sync(part, syscalls, calls) if part.name in ("log_sync", "log_turn") else part
         for part in made.parts

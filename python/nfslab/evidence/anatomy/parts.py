@@ -117,7 +117,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "log_sync": Meaning("log sync", "syncing the log", "c3"),
     "log_write": Meaning("log write", "writing the log", "c5"),
     "log_turn": Meaning(
-        "waiting for another's flush", "one syncs the log for a group; these wait", "c6"),
+        "group-commit wait", "one syncs the log for a group; these wait", "c6"),
     "data_read": Meaning("data read", "reading pages that the database has not in memory", "c4"),
     "data_extend": Meaning("data extend", "making a table or an index longer"),
     "data_write": Meaning("data write", "writing pages to make room, and syncing them"),

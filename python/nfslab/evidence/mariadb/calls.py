@@ -46,7 +46,7 @@ OF_CLIENT: Final = {
 }  # fmt: skip
 WITH_DESCRIPTOR: Final = frozenset({*READS, *WRITES, *SYNCS, *ON_FILES, 44, 45, 46, 47})
 
-ROW_LOCK, IDLE, FLUSH, LATCH = "row lock", "no client", "another's flush", "latch"
+ROW_LOCK, IDLE, FLUSH, LATCH = "row lock", "no client", "group commit", "latch"
 CLIENT, FAULT, CALL = "client", "page fault", "call"
 SOCKET: Final = "socket"
 """The class of a descriptor that is no file."""
