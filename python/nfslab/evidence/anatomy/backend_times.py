@@ -62,13 +62,13 @@ def parts_of_times(
     ]
     blocked_ns = sums.pop("running", 0.0) + sums.pop("unreported", 0.0)
     parts = {name: PartFacts(name=name, ns=ns, source="exact") for name, ns in sums.items()}
-    return parts | at_work(inner, PartFacts(name="running", ns=0.0, source="exact"), blocked_ns)
+    return parts | server_cpu(inner, PartFacts(name="running", ns=0.0, source="exact"), blocked_ns)
 
 
-def at_work(
+def server_cpu(
     inner: Sequence[PartFacts], running: PartFacts, blocked_ns: float
 ) -> dict[str, PartFacts]:
-    """ "Database at work" of these parts, and what was blocked without a wait event.
+    """ "Server CPU" of these parts, and what was blocked without a wait event.
 
     Both have the errors of `running`, which was known as a whole.
     """

@@ -107,7 +107,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "client": Meaning(
         "client (idle in transaction)", "the client program, and the way to it and back", "c8"),
     "running": Meaning(
-        "database at work", "on a processor, or waiting for one; also in unreported calls where "
+        "server CPU (running or runnable)", "also blocked without a reported wait where "
         "the scheduler was not asked", "c1"),
     "unreported": Meaning(
         "unreported calls", "blocked where no wait is reported: page faults; of PostgreSQL looking "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from nfslab.evidence.anatomy.backend_times import at_work
+from nfslab.evidence.anatomy.backend_times import server_cpu
 from nfslab.evidence.anatomy.parts import PartFacts
 from nfslab.evidence.over_time import NS
 
@@ -124,7 +124,7 @@ def with_processors(
     total_ns = sum(known_ns.values())
     share = min(1.0, running.ns / total_ns) if total_ns else 1.0
     parts = [PartFacts(name=name, ns=ns * share, source="exact") for name, ns in known_ns.items()]
-    return at_work(parts, running, max(running.ns - total_ns, 0.0))
+    return server_cpu(parts, running, max(running.ns - total_ns, 0.0))
 
 
 PROCESSORS: Final = {"run_queue": "queued_ns", "on_cpu": "on_cpu_ns"}

@@ -13,7 +13,7 @@ What is left of the mean latency is the client's time: its program, and the conn
 load backends are idle between transactions, too: that is in no part.
 
 How a sampled backend counts: by the event that it waits for; ClientRead is the client's time in
-whatever state; no event is the database at work, also in the instants around a state's change. Of
+whatever state; no event is the server's CPU, also in the instants around a state's change. Of
 that, what the scheduler saw neither on a processor nor waiting for one was blocked in a call that
 PostgreSQL does not report.
 """
