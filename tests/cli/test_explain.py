@@ -22,7 +22,7 @@ def test_its_forms_tell_the_same(tmp_path: Path, capsys: Capture) -> None:
     whole, parts = compared["whole"], {one["part"]: one for one in compared["parts"]}
     assert whole["shown"]
     assert whole["new_ns"] - whole["base_ns"] == pytest.approx(whole["difference_ns"])
-    assert parts["log_sync"]["base_ns"] > parts["log_sync"]["new_ns"] > 0
+    assert parts["wal_fsync"]["base_ns"] > parts["wal_fsync"]["new_ns"] > 0
     for point in told["points"]:
         top = [one["ns"] for one in point["parts"] if "/" not in one["part"]]
         assert sum(top) == pytest.approx(point["mean_ns"])

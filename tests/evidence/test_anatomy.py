@@ -132,7 +132,7 @@ def test_samples_become_times_by_littles_law(tmp_path: Path) -> None:
     assert found is not None
     times = {path: one.ns / US for path, one in found.by_path().items()}
     assert times == {
-        "log_sync": pytest.approx(500), "log_turn": pytest.approx(400),
+        "wal_fsync": pytest.approx(500), "log_turn": pytest.approx(400),
         "row_locks": pytest.approx(200), "data_read": pytest.approx(100),
         "running": pytest.approx(250),
         # A tenth of 4 backends on a processor, a fortieth waiting for one.
@@ -188,7 +188,7 @@ def test_clients_whose_backends_are_not_seen_are_not_waiting_for_themselves(
     assert found is not None
     parts = {one.name for one in found.parts}
     # Who connects anew for each transaction has a backend for a part of the time alone.
-    assert parts == ({"log_sync", "client"} if connect_each else {NOT_EXPLAINED})
+    assert parts == ({"wal_fsync", "client"} if connect_each else {NOT_EXPLAINED})
     assert bool(found.notes) != connect_each
 
 
@@ -214,7 +214,7 @@ def test_means_of_stretches_have_the_error_of_what_was_drawn(tmp_path: Path) -> 
     run.record.load = None
     found = transactions.anatomy(run, None)
     assert found is not None
-    (sync,) = [one for one in found.parts if one.name == "log_sync"]
+    (sync,) = [one for one in found.parts if one.name == "wal_fsync"]
     a_backend_ns = SECONDS / TRANSACTIONS * 1e9
     assert sync.ns == pytest.approx(seen.mean() * a_backend_ns)
     drawn = float(np.sqrt(np.mean(shares * (1 - shares)) / (looks * stretches)))
@@ -226,7 +226,7 @@ def test_samples_beyond_the_latency_shrink_to_it(tmp_path: Path) -> None:
     found = transactions.anatomy(planted(tmp_path, COUNTS, 1.0), None)
     assert found is not None
     assert total(found.parts) == pytest.approx(1.0e6)
-    assert found.by_path()["log_sync"].ns == pytest.approx(1.0e6 * 500 / 1500)
+    assert found.by_path()["wal_fsync"].ns == pytest.approx(1.0e6 * 500 / 1500)
 
 
 def test_a_query_has_the_same_parts_and_none_where_it_was_too_short_to_be_seen(
@@ -284,7 +284,7 @@ def test_exact_syncs_take_the_samples_place_and_their_sum_stays(tmp_path: Path) 
     found = transactions.anatomy(planted(tmp_path, COUNTS, 1.8), exact)
     assert found is not None
     times = {one.name: one.ns / US for one in found.parts}
-    assert times["log_sync"] == 700
+    assert times["wal_fsync"] == 700
     assert times["row_locks"] == pytest.approx(200 * 800 / 1000)
     assert times["client"] == pytest.approx(300), "what the backends did keeps its sum"
     (note,) = found.notes
@@ -324,7 +324,7 @@ def test_every_pause_timed_gives_exact_parts_and_samples_only_notes(tmp_path: Pa
     found = transactions.anatomy(run, syscalls(TRANSACTIONS * 700_000, [1.0, 0, 0, 0]))
     assert found is not None
     assert {path: one.ns / US for path, one in found.by_path().items()} == {
-        "log_sync": pytest.approx(600), "log_turn": pytest.approx(350),
+        "wal_fsync": pytest.approx(600), "log_turn": pytest.approx(350),
         "database_locks": pytest.approx(50), "data_read": pytest.approx(75),
         "running": pytest.approx(300), "running/on_cpu": pytest.approx(200),
         "running/run_queue": pytest.approx(100),
@@ -334,19 +334,19 @@ def test_every_pause_timed_gives_exact_parts_and_samples_only_notes(tmp_path: Pa
     assert {one.source for one in found.by_path().values()} == {"exact"}
     # Every look saw one backend in a sync: their error is 0, and 100 us are beyond 3 % of 1.8 ms.
     (note,) = found.notes
-    assert "log sync 0.5 ms by samples, 0.6 ms by every pause" in note
+    assert "WAL fsync 0.5 ms by samples, 0.6 ms by every pause" in note
     assert "row locks" not in note, "200 us that may have been on a processor"
 
 
 def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
     commit = OperationBreakdown("nfs", "COMMIT", summary_of([0.1, 0.2, 0.1, 0.3, 0.1, 0.2]))
     calls = BreakdownFacts(rows=(commit,), calls=1, left_out={}, negative={})
-    made = within_log_sync(part("log_sync", 1000.0), syscalls(1, [0.1, 0.2, 0.6, 0.1]), calls)
+    made = within_log_sync(part("wal_fsync", 1000.0), syscalls(1, [0.1, 0.2, 0.6, 0.1]), calls)
     times = {path: one.ns for path, one in made.walk()}
-    assert times["log_sync/committing"] == pytest.approx(600)
-    assert times["log_sync/committing/server processing"] == pytest.approx(180)
-    assert times["log_sync/committing/reply transit"] == pytest.approx(600 * 0.3)
-    assert times["log_sync/rest"] == pytest.approx(100)
+    assert times["wal_fsync/committing"] == pytest.approx(600)
+    assert times["wal_fsync/committing/server processing"] == pytest.approx(180)
+    assert times["wal_fsync/committing/reply transit"] == pytest.approx(600 * 0.3)
+    assert times["wal_fsync/rest"] == pytest.approx(100)
     for path, one in made.walk():
         assert not one.parts or total(one.parts) == pytest.approx(one.ns), path
 
@@ -354,14 +354,16 @@ def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
 def test_a_sync_that_was_blocked_shorter_than_its_call_has_a_shorter_rest() -> None:
     """A call of 1000 ns, 600 of them blocked: 400 in the COMMIT, 100 in WRITEs, 100 are left."""
     seen = syscalls(TRANSACTIONS * 1000, [0.0, 0.1, 0.4, 0.5])
-    made = within_log_sync(part("log_sync", 600.0), seen, None)
+    made = within_log_sync(part("wal_fsync", 600.0), seen, None)
     times = {one.name: one.ns for one in made.parts}
     assert times == {
         "sending": pytest.approx(100), "committing": pytest.approx(400),
         "rest": pytest.approx(100),
     }  # fmt: skip
     # Less was blocked than its calls took: they fill it, and nothing is below zero.
-    short = {one.name: one.ns for one in within_log_sync(part("log_sync", 250.0), seen, None).parts}
+    short = {
+        one.name: one.ns for one in within_log_sync(part("wal_fsync", 250.0), seen, None).parts
+    }
     assert short == {"sending": pytest.approx(50), "committing": pytest.approx(200)}
     # Who waits for a group's commit waits for all of that call.
     turn = {one.name: one.ns for one in within_log_sync(part("log_turn", 600.0), seen, None).parts}
@@ -421,5 +423,5 @@ def test_parts_have_colours_of_their_own_until_there_are_none() -> None:
     colours = [part.colour for part in _coloured([*ORDER, "client"])]
     some = [colour for colour in colours if colour]
     assert len(set(some)) == len(some) == len(COLOURS)
-    few = ["data_write", "row_locks", "running", "data_read", "log_sync", "client"]
+    few = ["data_write", "row_locks", "running", "data_read", "wal_fsync", "client"]
     assert len({part.colour for part in _coloured(few)} - {""}) == len(few)

@@ -46,7 +46,7 @@ def test_every_call_is_in_one_part_and_the_parts_are_the_whole() -> None:
     )  # fmt: skip
     parts = {part.name: part.ns for part in made.parts}
     assert parts == {
-        "log_sync": 200_000, "log_write": 30_000, "data_read": 20_000, "data_write": 140_000,
+        "wal_fsync": 200_000, "wal_write": 30_000, "data_read": 20_000, "data_write": 140_000,
         "other_files": 60_000 + 700 + 95_000, "not_explained": pytest.approx(454_300),
     }  # fmt: skip
     assert sum(parts.values()) == pytest.approx(made.mean_ns)
@@ -56,13 +56,13 @@ def test_every_call_is_in_one_part_and_the_parts_are_the_whole() -> None:
 def test_a_write_that_is_durable_when_it_returns_is_a_sync() -> None:
     made = of([row("SQLite WAL", writes=(10, 700_000), synchronous=(6, 600_000))])
     parts = {part.name: part.ns for part in made.parts}
-    assert (parts["log_sync"], parts["log_write"]) == (60_000, 10_000)
+    assert (parts["wal_fsync"], parts["wal_write"]) == (60_000, 10_000)
     assert sum(parts.values()) == pytest.approx(made.mean_ns)
 
 
 def test_calls_beyond_the_transactions_make_no_part_below_zero() -> None:
     made = of([row("SQLite WAL", fdatasync=(10, 20_000_000))])
-    assert [(part.name, part.ns) for part in made.parts] == [("log_sync", pytest.approx(1e6))]
+    assert [(part.name, part.ns) for part in made.parts] == [("wal_fsync", pytest.approx(1e6))]
 
 
 def test_without_a_watch_nothing_is_said() -> None:

@@ -81,9 +81,9 @@ def test_a_line_of_proc_is_the_same_state(line: str, state: int | None) -> None:
 @pytest.mark.parametrize(
     ("wait", "file_class", "part"),
     [
-        ("fdatasync", LOG, "log_sync"),
-        ("pwrite64", LOG, "log_write"),
-        ("pwrite64", f"{LOG} (O_DSYNC)", "log_sync"),
+        ("fdatasync", LOG, "wal_fsync"),
+        ("pwrite64", LOG, "wal_write"),
+        ("pwrite64", f"{LOG} (O_DSYNC)", "wal_fsync"),
         ("pread64", "InnoDB system tablespace", "data_read"),
         ("fsync", "InnoDB data", "data_write"),
         ("fsync", "MariaDB binary and relay logs", "other_files"),
@@ -209,7 +209,7 @@ def test_syncs_of_the_log_are_those_that_system_calls_tell(tmp_path: Path) -> No
     # Both begin and end a moment apart: a sync or two.
     assert blocked <= sum(called) + 2 * max(called)
     assert blocked + beside >= sum(called) - 2 * max(called)
-    assert seen.parts()["log_sync"] == pytest.approx(blocked / seen.value("transactions"))
+    assert seen.parts()["wal_fsync"] == pytest.approx(blocked / seen.value("transactions"))
 
 
 @pytest.mark.long
@@ -252,7 +252,7 @@ def test_times_become_parts_and_other_threads_are_in_none(tmp_path: Path) -> Non
     assert made is not None
     parts = {part.name: part.ns for part in made.parts}
     assert parts == pytest.approx(
-        {"log_sync": 40_000, "row_locks": 10_000, "running": 30_000, "client": 20_000}
+        {"wal_fsync": 40_000, "row_locks": 10_000, "running": 30_000, "client": 20_000}
     )
     (running,) = (part for part in made.parts if part.name == "running")
     assert {part.name: part.ns for part in running.parts} == {"on_cpu": 1e4, "run_queue": 2e4}

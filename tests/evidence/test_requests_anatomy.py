@@ -97,7 +97,7 @@ def test_a_request_is_from_reply_to_reply_and_its_parts_are_its_own_calls(tmp_pa
     assert (made.operation, made.operations) == ("request", ALL)
     assert made.mean_ns == pytest.approx(MEAN_NS)
     own = {
-        "document_open": 2 * MS, "document_read": 4 * MS, "log_write": MS / 2, "log_sync": 3 * MS,
+        "document_open": 2 * MS, "document_read": 4 * MS, "log_write": MS / 2, "log_fsync": 3 * MS,
     }  # fmt: skip
     # What comes behind the reply (closing, the access log) is no part of it.
     assert parts_of(made) == own | {"elsewhere": pytest.approx(MEAN_NS - sum(own.values()))}

@@ -17,14 +17,14 @@ from nfslab.results.records import LoadShape
 from tests.findings.pairs import US, anatomy, calls_pair, compared_sides, pair, within_chance
 
 USUAL = {
-    "log_sync": 300 * US, "log_turn": 200 * US, "log_write": 30 * US, "data_read": 100 * US,
+    "wal_fsync": 300 * US, "log_turn": 200 * US, "wal_write": 30 * US, "data_read": 100 * US,
     "row_locks": 100 * US, "database_locks": 40 * US, "running/run_queue": 60 * US,
     "running/on_cpu": 200 * US, "client": 400 * US,
 }  # fmt: skip
 PLANTED = {
     "data_reads": "data_read",
     "database_locks": "database_locks",
-    "log_sync": "log_sync",
+    "log_sync": "wal_fsync",
     "row_locks": "row_locks",
     "run_queue": "running/run_queue",
 }
@@ -75,7 +75,7 @@ def test_a_faster_point_has_no_finding() -> None:
 
 def test_a_cause_has_no_more_than_the_whole_difference() -> None:
     """Its part grew by 0.7 ms, and another became 0.3 ms shorter, because of it or not."""
-    new = USUAL | {"log_sync": USUAL["log_sync"] + 700 * US, "client": USUAL["client"] - 300 * US}
+    new = USUAL | {"wal_fsync": USUAL["wal_fsync"] + 700 * US, "client": USUAL["client"] - 300 * US}
     first, *_ = findings_of(pair(USUAL, new, noise=0.02, blocks=6, rng=np.random.default_rng(13)))
     assert first.cause == "log_sync"
     assert first.effect_ns == pytest.approx(400 * US, rel=0.15)
@@ -130,7 +130,7 @@ def test_an_effect_that_samples_may_have_off_by_all_of_it_is_not_sure() -> None:
 
 
 def test_differences_of_parts_sum_to_that_of_the_whole() -> None:
-    new = USUAL | {"log_sync": 900 * US, "client": 100 * US}
+    new = USUAL | {"wal_fsync": 900 * US, "client": 100 * US}
     made = pair(USUAL, new, noise=0.2, blocks=5, rng=np.random.default_rng(1))
     assert sum(one.difference_ns for one in made.parts) == pytest.approx(made.whole.difference_ns)
     sizes = [abs(one.difference_ns) for one in made.parts]
@@ -195,13 +195,13 @@ def alone(parts: dict[str, float], *, runs: int = 4, **record: Any) -> Alone:
 
 
 def test_amdahls_law_bounds_what_removal_gives() -> None:
-    first = findings_alone(alone({"log_sync": 600 * US, "client": 200 * US}))[0]
+    first = findings_alone(alone({"wal_fsync": 600 * US, "client": 200 * US}))[0]
     assert (first.cause, first.effect_ns, first.confidence) == ("log_sync", 600 * US, "high")
     assert "4 times" in first.without_it  # 800 us / 200 us
 
 
 def test_two_runs_are_not_sure() -> None:
-    first = findings_alone(alone({"log_sync": 600 * US, "client": 200 * US}, runs=2))[0]
+    first = findings_alone(alone({"wal_fsync": 600 * US, "client": 200 * US}, runs=2))[0]
     assert (first.confidence, first.interval_ns) == ("low", (0.0, 800 * US))
 
 
@@ -233,8 +233,8 @@ def test_answers() -> None:
 
 
 def test_two_reasons_for_the_same_time_contradict() -> None:
-    one, other = (finding(name, 10, "log_sync", because=name) for name in ("a", "b"))
-    assert contradictions([one, other, finding("c", 5, "log_sync")]) == [("a", "b")]
+    one, other = (finding(name, 10, "wal_fsync", because=name) for name in ("a", "b"))
+    assert contradictions([one, other, finding("c", 5, "wal_fsync")]) == [("a", "b")]
 
 
 def test_causes_of_the_same_time_that_come_to_more_than_the_whole_do_not_add_up() -> None:
@@ -246,5 +246,5 @@ def test_causes_of_the_same_time_that_come_to_more_than_the_whole_do_not_add_up(
     assert together(twice, 100).startswith("a and b are ")
     assert together(twice, 115) == "", "they may be read as shares of it"
     assert together([finding("a", 60), finding("b", 50)], 100) == "", "each has its own"
-    one, other = (finding(name, 60, "log_sync", because=name) for name in ("a", "b"))
+    one, other = (finding(name, 60, "wal_fsync", because=name) for name in ("a", "b"))
     assert together([one, other], 100) == "", "told as a contradiction"

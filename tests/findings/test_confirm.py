@@ -19,8 +19,8 @@ from tests.cli.invocation import nfslab
 from tests.findings.pairs import US, pair
 from tests.report.synthetic import Recipe, write_pgbench
 
-USUAL = {"log_sync": 300 * US, "row_locks": 200 * US, "client": 500 * US}
-SLOW = USUAL | {"log_sync": 1300 * US}
+USUAL = {"wal_fsync": 300 * US, "row_locks": 200 * US, "client": 500 * US}
+SLOW = USUAL | {"wal_fsync": 1300 * US}
 Capture = pytest.CaptureFixture[str]
 
 
@@ -33,7 +33,7 @@ def found(rng: np.random.Generator) -> Finding:
     [
         (USUAL, "confirmed"),  # the lever takes the part away
         (SLOW, "refuted"),  # it changes nothing: the part was not the cause
-        (SLOW | {"log_sync": 3000 * US}, "refuted"),  # it makes it worse
+        (SLOW | {"wal_fsync": 3000 * US}, "refuted"),  # it makes it worse
     ],
 )
 def test_what_is_true_is_decided(after: dict[str, float], outcome: str) -> None:

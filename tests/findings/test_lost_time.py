@@ -151,7 +151,7 @@ def busy(share: float, threads: int) -> dict[str, Any]:
 def test_a_generator_whose_threads_are_full_is_the_limit(threads: int, full: bool) -> None:
     """The same processor time, of one thread or of two."""
     share = 0.97 / threads
-    parts = {"client": 700 * US, "log_sync": 100 * US}
+    parts = {"client": 700 * US, "wal_fsync": 100 * US}
     sides = {"base": [anatomy(parts, frozenset())] * 4, "new": [anatomy(parts, frozenset())] * 4}
     made = compared_sides(sides, records={"base": busy(share, threads)})
     found = [one.cause for one in findings_alone(Alone(made.base, made.sides[0]))]

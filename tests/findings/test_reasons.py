@@ -29,7 +29,7 @@ from tests.findings.pairs import US, anatomy, compared_sides
 BLOCKS = 6
 LONGER_NS = 600 * US
 USUAL = {
-    "log_sync": 300 * US, "log_turn": 200 * US, "log_write": 30 * US, "data_read": 100 * US,
+    "wal_fsync": 300 * US, "log_turn": 200 * US, "wal_write": 30 * US, "data_read": 100 * US,
     "running/run_queue": 60 * US, "running/on_cpu": 200 * US, "client": 400 * US,
 }  # fmt: skip
 FILES = {
@@ -93,12 +93,12 @@ WRITES = tuple(
 )
 PLANTED = {
     "checkpoint": Planted(
-        "log_sync", counted(pg_stat_bgwriter={"checkpoints_timed": 0, "checkpoints_req": 0}),
+        "wal_fsync", counted(pg_stat_bgwriter={"checkpoints_timed": 0, "checkpoints_req": 0}),
         counted(pg_stat_bgwriter={"checkpoints_timed": 0, "checkpoints_req": 3})),
     "full_page_writes": Planted(
-        "log_sync", counted(pg_stat_wal={"wal_fpi": 0, "wal_bytes": 600_000}),
+        "wal_fsync", counted(pg_stat_wal={"wal_fpi": 0, "wal_bytes": 600_000}),
         counted(pg_stat_wal={"wal_fpi": 1500, "wal_bytes": 12_000_000})),
-    "durability": Planted("log_sync", keeps("volatile"), keeps("stable")),
+    "durability": Planted("wal_fsync", keeps("volatile"), keeps("stable")),
     "shared_device": Planted("log_turn", at(wal="a", data="b"), at(wal="a", data="a")),
     "noisy_neighbour": Planted("running/run_queue", others(0.02), others(0.6)),
     "client_memory": Planted(
@@ -112,7 +112,7 @@ PLANTED = {
         "storage/server processing", usual=FILES,
         facts=({"writes_at_once": 6.5, "calls": WRITES}, {"writes_at_once": 1.0, "calls": WRITES})),
     "autovacuum": Planted("data_read"),
-    "filling_cache": Planted("log_sync"),
+    "filling_cache": Planted("wal_fsync"),
 }  # fmt: skip
 
 
@@ -189,7 +189,7 @@ def test_slower_transactions_alone_are_not_for_whole_pages(tmp_path: Path) -> No
     base, new = counted(**many), counted(**few)
     base["metrics"] = {"transactions": Metric(value=4000, unit="1")}
     nowhere = {"base": tmp_path / "base", "new": tmp_path / "new"}
-    found = found_of(Planted("log_sync", base, new), folders=nowhere)
+    found = found_of(Planted("wal_fsync", base, new), folders=nowhere)
     assert {one.cause for one in found} == {"log_sync"}
 
 

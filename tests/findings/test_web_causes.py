@@ -20,7 +20,7 @@ PLANTED = {"documents", "web_server_cpu"}
 BLOCKS, NOISE = 6, 0.03
 LONGER_NS = 900 * US
 USUAL = {
-    "document_open": 40 * US, "document_read": 200 * US, "log_write": 5 * US, "log_sync": 100 * US,
+    "document_open": 40 * US, "document_read": 200 * US, "log_write": 5 * US, "log_fsync": 100 * US,
     "elsewhere": 500 * US,
 }  # fmt: skip
 OVER_NFS = {
@@ -109,7 +109,7 @@ def test_a_tighter_limit_of_memory_tells_why_documents_are_read() -> None:
 
 
 def test_a_slower_sync_of_the_posts_log() -> None:
-    first = found_of(USUAL, {"log_sync": LONGER_NS})[0]
+    first = found_of(USUAL, {"log_fsync": LONGER_NS})[0]
     assert first.cause == "log_sync"
 
 

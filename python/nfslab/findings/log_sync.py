@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from nfslab.findings.base import PartsCause
+from nfslab.findings.beside import LOG_PARTS
 from nfslab.findings.slopes import of_log_syncs
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ class LogSync(PartsCause):
     """Commits (a web server's POSTs) wait longer for the log."""
 
     cause: ClassVar[str] = "log_sync"
-    parts: ClassVar[tuple[str, ...]] = ("log_sync", "log_turn", "log_write")
+    parts: ClassVar[tuple[str, ...]] = LOG_PARTS
     what: ClassVar[str] = "syncing the log, in writing it, and in group-commit waits"
     confirm: ClassVar[str] = "put the log on the base's storage, or delay each of its syncs"
     depends: ClassVar[tuple[str, ...]] = ("workload.wal", "workload.log", "workload.sync_posts")

@@ -4,7 +4,7 @@ A part is divided by shares of other records of the same run: the steps of the l
 to NFS calls, or to block requests), and the instants of WRITE and COMMIT on client and server. The
 shares are of all syncs of the log, also of those that background processes made.
 
-Where the pauses of backends were timed, `log_sync` is what a sync was blocked for: less than its
+Where the pauses of backends were timed, `wal_fsync` is what a sync was blocked for: less than its
 call, which was on a processor or waited for one, too. NFS calls and block requests have the same
 time as in the call, and the rest is so much shorter.
 """
@@ -60,7 +60,7 @@ def _call_to_blocked(part: PartFacts, syscalls: SyscallFacts) -> float:
         for share in syscalls.shares
         if share.transactions
     ]
-    if part.name != "log_sync" or part.source != "exact" or not known or not part.ns:
+    if part.name != "wal_fsync" or part.source != "exact" or not known or not part.ns:
         return 1.0
     return max(known[0] / part.ns, 1.0)
 

@@ -67,9 +67,9 @@ def part_of(wait: str, file_class: str) -> str | None:
         return "other_waits"
     name, durable = file_class.removesuffix(DURABLE), file_class.endswith(DURABLE)
     if name in LOGS and (wait in SYNCS or (durable and wait in WRITES)):
-        return "log_sync"
+        return "wal_fsync"
     if name in LOGS:
-        return "log_write"
+        return "wal_write"
     if name in DATA and wait in READS:
         return "data_read"
     return "data_write" if name in DATA and wait in WRITES | SYNCS else "other_files"

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import Found, SealedRun
     from nfslab.evidence.syscalls.facts import SyscallFacts
 
+OF_SYNCS: Final = ("wal_fsync", "log_turn", "log_fsync")
+"""Parts divided by the log's syncs: who waits in a group commit waits for just that."""
+
 
 class AnatomyEvidence(EvidenceKind[AnatomyFacts]):
     """An operation's mean time, in parts that sum to it."""
@@ -95,9 +98,8 @@ def _of_requests(run: SealedRun) -> AnatomyFacts | None:
 
 def _with_inner(run: SealedRun, made: AnatomyFacts, syscalls: SyscallFacts | None) -> AnatomyFacts:
     calls = facts_of(NfsServerEvidence(), run)
-    # Who waits for a group's commit waits for just that: a sync of the log.
     parts = [
-        within_log_sync(part, syscalls, calls) if part.name in ("log_sync", "log_turn") else part
+        within_log_sync(part, syscalls, calls) if part.name in OF_SYNCS else part
         for part in made.parts
     ]
     return with_calls(made.model_copy(update={"parts": tuple(parts)}), calls)

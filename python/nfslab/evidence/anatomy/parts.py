@@ -43,7 +43,7 @@ class PartFacts(Facts):
     """What it is made of; empty: not known."""
 
     def walk(self, path: str = "") -> Iterator[tuple[str, PartFacts]]:
-        """This part and all within, by path: "log_sync/committing"."""
+        """This part and all within, by path: "wal_fsync/committing"."""
         mine = f"{path}/{self.name}" if path else self.name
         yield mine, self
         for part in self.parts:
@@ -114,8 +114,10 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "up, sizing and opening files, too"),
     "on_cpu": Meaning("on a processor", "the scheduler's own account"),
     "run_queue": Meaning("waiting for a processor", "runnable, but not running"),
-    "log_sync": Meaning("log sync", "syncing the log", "c3"),
-    "log_write": Meaning("log write", "writing the log", "c5"),
+    "wal_fsync": Meaning("WAL fsync", "syncing the log", "c3"),
+    "wal_write": Meaning("WAL write", "writing the log", "c5"),
+    "log_fsync": Meaning("log fsync", "syncing the log of POSTs", "c3"),
+    "log_write": Meaning("log write", "writing it", "c5"),
     "log_turn": Meaning(
         "group-commit wait", "one syncs the log for a group; these wait", "c6"),
     "data_read": Meaning("data read", "reading pages that the database has not in memory", "c4"),
@@ -164,7 +166,7 @@ def meaning_of(name: str) -> Meaning:
 
 
 def label_of(path: str) -> str:
-    """Of a path: "log sync: COMMIT"."""
+    """Of a path: "WAL fsync: COMMIT"."""
     return ": ".join(meaning_of(name).label for name in path.split("/"))
 
 

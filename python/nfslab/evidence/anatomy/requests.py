@@ -78,7 +78,7 @@ def anatomy(
 def _sums(syscalls: SyscallFacts) -> Iterator[tuple[str, int]]:
     """(part, time of its calls)."""
     documents, posts = (row_of(syscalls.classes, name) for name in (DOCUMENTS, POSTS))
-    yield "log_sync", posts.sync_ns
+    yield "log_fsync", posts.sync_ns
     yield "log_write", posts.group("writes").latency_sum_ns
     yield "document_open", documents.group("opens").latency_sum_ns
     yield "document_read", documents.group("reads").latency_sum_ns

@@ -82,11 +82,11 @@ def _between_neighbours(values: Floats) -> float:
 def with_exact_syncs(parts: dict[str, PartFacts], syscalls: SyscallFacts | None) -> Iterator[str]:
     """The log's syncs as they were timed, in place of the samples; where both disagree, a note."""
     share = next(iter(syscalls.shares), None) if syscalls is not None else None
-    sampled = parts.get("log_sync")
+    sampled = parts.get("wal_fsync")
     if share is None or not share.transactions or sampled is None:
         return
     exact_ns = share.backend_sync_ns / share.transactions
-    others = sum(part.ns for name, part in parts.items() if name != "log_sync")
+    others = sum(part.ns for name, part in parts.items() if name != "wal_fsync")
     error_ns = sampled.error_ns or 0.0
     if abs(exact_ns - sampled.ns) > 2 * error_ns + AGREEMENT * exact_ns:
         yield (
@@ -99,7 +99,7 @@ def with_exact_syncs(parts: dict[str, PartFacts], syscalls: SyscallFacts | None)
     for name, part in parts.items():
         update = {"ns": part.ns * scale, "error_ns": (part.error_ns or 0.0) * scale}
         parts[name] = part.model_copy(update=update | {"doubt_ns": part.doubt_ns * scale})
-    parts["log_sync"] = PartFacts(name="log_sync", ns=exact_ns, source="exact")
+    parts["wal_fsync"] = PartFacts(name="wal_fsync", ns=exact_ns, source="exact")
 
 
 AGREEMENT: Final = 0.03

@@ -24,7 +24,7 @@ def part_of_wait(event_type: str, event: str) -> str | None:
 
 def _of_file(event: str) -> str:
     if event.startswith(("WAL", "Wal")):
-        return "log_sync" if event.endswith("Sync") else "log_write"
+        return "wal_fsync" if event.endswith("Sync") else "wal_write"
     if event.startswith("DataFile"):
         kinds = {"DataFileRead": "data_read", "DataFilePrefetch": "data_read",
                  "DataFileExtend": "data_extend"}  # fmt: skip

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ORDER: Final = (
-    "log_sync", "log_write", "log_turn", "data_read", "data_extend", "data_write", "other_files",
+    "wal_fsync", "wal_write", "log_turn", "data_read", "data_extend", "data_write", "other_files",
     "row_locks", "database_locks", "running", "unreported", "other_waits",
 )  # fmt: skip
 
