@@ -16,7 +16,7 @@ from nfslab.evidence.anatomy import transactions
 from nfslab.evidence.anatomy.inner import within_log_sync
 from nfslab.evidence.anatomy.kind import AnatomyEvidence
 from nfslab.evidence.anatomy.parts import (
-    NOT_EXPLAINED,
+    UNATTRIBUTED,
     AnatomyFacts,
     PartFacts,
     divided,
@@ -132,8 +132,8 @@ def test_samples_become_times_by_littles_law(tmp_path: Path) -> None:
     assert found is not None
     times = {path: one.ns / US for path, one in found.by_path().items()}
     assert times == {
-        "wal_fsync": pytest.approx(500), "log_turn": pytest.approx(400),
-        "row_locks": pytest.approx(200), "data_read": pytest.approx(100),
+        "wal_fsync": pytest.approx(500), "group_commit_wait": pytest.approx(400),
+        "row_lock_waits": pytest.approx(200), "buffer_read": pytest.approx(100),
         "running": pytest.approx(250),
         # A tenth of 4 backends on a processor, a fortieth waiting for one.
         "running/run_queue": pytest.approx(50), "running/on_cpu": pytest.approx(200),
@@ -188,7 +188,7 @@ def test_clients_whose_backends_are_not_seen_are_not_waiting_for_themselves(
     assert found is not None
     parts = {one.name for one in found.parts}
     # Who connects anew for each transaction has a backend for a part of the time alone.
-    assert parts == ({"wal_fsync", "client"} if connect_each else {NOT_EXPLAINED})
+    assert parts == ({"wal_fsync", "client"} if connect_each else {UNATTRIBUTED})
     assert bool(found.notes) != connect_each
 
 
@@ -255,7 +255,7 @@ def test_without_samples_nothing_is_explained(tmp_path: Path) -> None:
     for run, mean_ns in ((untracked, 1.8e6), (bare, 3e6)):
         found = transactions.anatomy(run, None)
         assert found is not None
-        assert [(one.name, one.ns) for one in found.parts] == [(NOT_EXPLAINED, mean_ns)]
+        assert [(one.name, one.ns) for one in found.parts] == [(UNATTRIBUTED, mean_ns)]
         assert found.wants == ("postgres",)
     assert (
         transactions.anatomy(sealed_run(tmp_path / "c", metrics={"transactions": 10}), None) is None
@@ -285,7 +285,7 @@ def test_exact_syncs_take_the_samples_place_and_their_sum_stays(tmp_path: Path) 
     assert found is not None
     times = {one.name: one.ns / US for one in found.parts}
     assert times["wal_fsync"] == 700
-    assert times["row_locks"] == pytest.approx(200 * 800 / 1000)
+    assert times["row_lock_waits"] == pytest.approx(200 * 800 / 1000)
     assert times["client"] == pytest.approx(300), "what the backends did keeps its sum"
     (note,) = found.notes
     assert {"0.7", "0.5"} <= set(note.split())
@@ -324,8 +324,8 @@ def test_every_pause_timed_gives_exact_parts_and_samples_only_notes(tmp_path: Pa
     found = transactions.anatomy(run, syscalls(TRANSACTIONS * 700_000, [1.0, 0, 0, 0]))
     assert found is not None
     assert {path: one.ns / US for path, one in found.by_path().items()} == {
-        "wal_fsync": pytest.approx(600), "log_turn": pytest.approx(350),
-        "database_locks": pytest.approx(50), "data_read": pytest.approx(75),
+        "wal_fsync": pytest.approx(600), "group_commit_wait": pytest.approx(350),
+        "lwlock_waits": pytest.approx(50), "buffer_read": pytest.approx(75),
         "running": pytest.approx(300), "running/on_cpu": pytest.approx(200),
         "running/run_queue": pytest.approx(100),
         "unreported": pytest.approx(25), "client": pytest.approx(400),
@@ -335,7 +335,7 @@ def test_every_pause_timed_gives_exact_parts_and_samples_only_notes(tmp_path: Pa
     # Every look saw one backend in a sync: their error is 0, and 100 us are beyond 3 % of 1.8 ms.
     (note,) = found.notes
     assert "WAL fsync 0.5 ms by samples, 0.6 ms by every pause" in note
-    assert "row locks" not in note, "200 us that may have been on a processor"
+    assert "row-lock waits" not in note, "200 us that may have been on a processor"
 
 
 def test_a_sync_is_its_steps_and_a_step_its_calls() -> None:
@@ -366,19 +366,19 @@ def test_a_sync_that_was_blocked_shorter_than_its_call_has_a_shorter_rest() -> N
     }
     assert short == {"sending": pytest.approx(50), "committing": pytest.approx(200)}
     # Who waits for a group's commit waits for all of that call.
-    turn = {one.name: one.ns for one in within_log_sync(part("log_turn", 600.0), seen, None).parts}
+    whole = within_log_sync(part("group_commit_wait", 600.0), seen, None)
+    turn = {one.name: one.ns for one in whole.parts}
     assert turn["rest"] == pytest.approx(300)
 
 
 def test_a_wait_for_another_flush_is_of_the_syncs_that_were_seen() -> None:
     """Syncs of 1000 ns a transaction: of four clients three at most wait for each."""
     seen = syscalls(TRANSACTIONS * 1000, [0.0, 0.1, 0.4, 0.5])
-    times = {
-        one.name: one.ns for one in within_log_sync(part("log_turn", 5000.0), seen, None).parts
-    }
+    whole = within_log_sync(part("group_commit_wait", 5000.0), seen, None)
+    times = {one.name: one.ns for one in whole.parts}
     assert times == {
         "sending": pytest.approx(300), "committing": pytest.approx(1200),
-        "rest": pytest.approx(1500), NOT_EXPLAINED: pytest.approx(2000),
+        "rest": pytest.approx(1500), UNATTRIBUTED: pytest.approx(2000),
     }  # fmt: skip
 
 
@@ -412,7 +412,7 @@ def test_an_operation_on_files_is_cpu_waiting_and_the_final_sync(tmp_path: Path)
 
 
 def test_of_an_engine_that_is_not_known_nothing_is_told(tmp_path: Path) -> None:
-    """Its waits are not known: all of it would be "not explained"."""
+    """Its waits are not known: all of it would be "unattributed"."""
     run = sealed_run(tmp_path, metrics={"transactions": 10, "measured_s": 1, "latency_mean_ms": 1})
     for engine, told in (("postgres", True), ("mariadb", True), ("another", False)):
         run.record.parameters["workload"] = {"kind": "tpcb", "engine": engine}
@@ -423,5 +423,5 @@ def test_parts_have_colours_of_their_own_until_there_are_none() -> None:
     colours = [part.colour for part in _coloured([*ORDER, "client"])]
     some = [colour for colour in colours if colour]
     assert len(set(some)) == len(some) == len(COLOURS)
-    few = ["data_write", "row_locks", "running", "data_read", "wal_fsync", "client"]
+    few = ["buffer_write", "row_lock_waits", "running", "buffer_read", "wal_fsync", "client"]
     assert len({part.colour for part in _coloured(few)} - {""}) == len(few)

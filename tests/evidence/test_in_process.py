@@ -46,8 +46,8 @@ def test_every_call_is_in_one_part_and_the_parts_are_the_whole() -> None:
     )  # fmt: skip
     parts = {part.name: part.ns for part in made.parts}
     assert parts == {
-        "wal_fsync": 200_000, "wal_write": 30_000, "data_read": 20_000, "data_write": 140_000,
-        "other_files": 60_000 + 700 + 95_000, "not_explained": pytest.approx(454_300),
+        "wal_fsync": 200_000, "wal_write": 30_000, "buffer_read": 20_000, "buffer_write": 140_000,
+        "other_files": 60_000 + 700 + 95_000, "unattributed": pytest.approx(454_300),
     }  # fmt: skip
     assert sum(parts.values()) == pytest.approx(made.mean_ns)
     assert made.wants == ()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from nfslab.evidence.anatomy import innodb
-from nfslab.evidence.anatomy.parts import NOT_EXPLAINED, AnatomyFacts
+from nfslab.evidence.anatomy.parts import UNATTRIBUTED, AnatomyFacts
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.collector import Evidence
 from nfslab.evidence.mariadb import calls
@@ -84,16 +84,16 @@ def test_a_line_of_proc_is_the_same_state(line: str, state: int | None) -> None:
         ("fdatasync", LOG, "wal_fsync"),
         ("pwrite64", LOG, "wal_write"),
         ("pwrite64", f"{LOG} (O_DSYNC)", "wal_fsync"),
-        ("pread64", "InnoDB system tablespace", "data_read"),
-        ("fsync", "InnoDB data", "data_write"),
+        ("pread64", "InnoDB system tablespace", "buffer_read"),
+        ("fsync", "InnoDB data", "buffer_write"),
         ("fsync", "MariaDB binary and relay logs", "other_files"),
         ("openat", "", "other_files"),
-        (calls.ROW_LOCK, "", "row_locks"),
-        (calls.FLUSH, "", "log_turn"),
-        (calls.LATCH, "", "database_locks"),
+        (calls.ROW_LOCK, "", "row_lock_waits"),
+        (calls.FLUSH, "", "group_commit_wait"),
+        (calls.LATCH, "", "lwlock_waits"),
         (calls.CLIENT, "", None),
         (calls.IDLE, "", None),
-        ("call 28", "", "other_waits"),
+        ("call 28", "", "other"),
     ],
 )
 def test_each_wait_is_in_one_part(wait: str, file_class: str, part: str | None) -> None:
@@ -187,7 +187,7 @@ def test_no_nanosecond_of_a_clients_thread_is_left_out(tmp_path: Path) -> None:
     made = seen.anatomy()
     assert {part.source for part in made.parts} == {"exact"}
     assert "client" in seen.parts()
-    assert NOT_EXPLAINED not in seen.parts()
+    assert UNATTRIBUTED not in seen.parts()
 
 
 @pytest.mark.long
@@ -252,7 +252,7 @@ def test_times_become_parts_and_other_threads_are_in_none(tmp_path: Path) -> Non
     assert made is not None
     parts = {part.name: part.ns for part in made.parts}
     assert parts == pytest.approx(
-        {"wal_fsync": 40_000, "row_locks": 10_000, "running": 30_000, "client": 20_000}
+        {"wal_fsync": 40_000, "row_lock_waits": 10_000, "running": 30_000, "client": 20_000}
     )
     (running,) = (part for part in made.parts if part.name == "running")
     assert {part.name: part.ns for part in running.parts} == {"on_cpu": 1e4, "run_queue": 2e4}
@@ -264,7 +264,7 @@ def test_clients_whose_threads_were_not_timed_are_not_waiting_for_themselves(
 ) -> None:
     made = innodb.anatomy(planted(tmp_path, 2), None)
     assert made is not None
-    assert [part.name for part in made.parts] == [NOT_EXPLAINED]
+    assert [part.name for part in made.parts] == [UNATTRIBUTED]
     assert "Of 2 clients' threads 1" in made.notes[0]
 
 

@@ -17,15 +17,15 @@ from nfslab.results.records import LoadShape
 from tests.findings.pairs import US, anatomy, calls_pair, compared_sides, pair, within_chance
 
 USUAL = {
-    "wal_fsync": 300 * US, "log_turn": 200 * US, "wal_write": 30 * US, "data_read": 100 * US,
-    "row_locks": 100 * US, "database_locks": 40 * US, "running/run_queue": 60 * US,
-    "running/on_cpu": 200 * US, "client": 400 * US,
+    "wal_fsync": 300 * US, "group_commit_wait": 200 * US, "wal_write": 30 * US,
+    "buffer_read": 100 * US, "row_lock_waits": 100 * US, "lwlock_waits": 40 * US,
+    "running/run_queue": 60 * US, "running/on_cpu": 200 * US, "client": 400 * US,
 }  # fmt: skip
 PLANTED = {
-    "data_reads": "data_read",
-    "database_locks": "database_locks",
+    "data_reads": "buffer_read",
+    "database_locks": "lwlock_waits",
     "log_sync": "wal_fsync",
-    "row_locks": "row_locks",
+    "row_locks": "row_lock_waits",
     "run_queue": "running/run_queue",
 }
 """Cause -> the part that is made longer."""
@@ -62,7 +62,7 @@ def test_a_against_a_names_nothing() -> None:
 
 def test_where_the_metric_shows_nothing_nothing_is_named() -> None:
     """The verdict and the findings never contradict each other."""
-    new = USUAL | {"row_locks": USUAL["row_locks"] + LONGER_NS}
+    new = USUAL | {"row_lock_waits": USUAL["row_lock_waits"] + LONGER_NS}
     rng = np.random.default_rng(11)
     assert findings_of(pair(USUAL, new, noise=0.02, blocks=6, rng=rng, shown=False)) == []
 
@@ -84,12 +84,12 @@ def test_a_cause_has_no_more_than_the_whole_difference() -> None:
 
 
 def test_what_was_sampled_is_less_sure_and_wider() -> None:
-    new = USUAL | {"row_locks": USUAL["row_locks"] + LONGER_NS}
+    new = USUAL | {"row_lock_waits": USUAL["row_lock_waits"] + LONGER_NS}
     sides = [
         findings_of(
             pair(USUAL, new, noise=0.02, blocks=6, rng=np.random.default_rng(5), sampled=sampled)
         )[0]
-        for sampled in (frozenset[str](), frozenset({"row_locks"}))
+        for sampled in (frozenset[str](), frozenset({"row_lock_waits"}))
     ]
     widths = [one.interval_ns[1] - one.interval_ns[0] for one in sides]
     assert [one.confidence for one in sides] == ["high", "medium"]
@@ -101,8 +101,8 @@ def test_who_makes_others_wait_longer_may_have_their_waits_too(cause: str, own_u
     """A row is locked until its transaction ends: the whole 1.0 ms may be of the planted 0.6 ms.
     A group-commit wait is of the log's, and of no one's who waits for a row."""
     path, whole_ns = PLANTED[cause], LONGER_NS + 400 * US
-    longer = {path: USUAL[path] + LONGER_NS, "row_locks": USUAL["row_locks"] + 300 * US,
-              "log_turn": USUAL["log_turn"] + 100 * US}  # fmt: skip
+    longer = {path: USUAL[path] + LONGER_NS, "row_lock_waits": USUAL["row_lock_waits"] + 300 * US,
+              "group_commit_wait": USUAL["group_commit_wait"] + 100 * US}  # fmt: skip
     found = findings_of(
         pair(USUAL, USUAL | longer, noise=0.01, blocks=6, rng=np.random.default_rng(17))
     )
@@ -117,7 +117,7 @@ def test_who_makes_others_wait_longer_may_have_their_waits_too(cause: str, own_u
 
 def test_rows_stay_locked_while_their_holder_waits_for_a_light_lock() -> None:
     """0.9 ms may be of the planted 0.6 ms; a group-commit wait is not of it."""
-    longer = {"database_locks": LONGER_NS, "row_locks": 300 * US, "log_turn": 400 * US}
+    longer = {"lwlock_waits": LONGER_NS, "row_lock_waits": 300 * US, "group_commit_wait": 400 * US}
     new = USUAL | {path: USUAL[path] + more_ns for path, more_ns in longer.items()}
     rng = np.random.default_rng(19)
     first = findings_of(pair(USUAL, new, noise=0.01, blocks=6, rng=rng))[0]

@@ -19,7 +19,7 @@ from tests.cli.invocation import nfslab
 from tests.findings.pairs import US, pair
 from tests.report.synthetic import Recipe, write_pgbench
 
-USUAL = {"wal_fsync": 300 * US, "row_locks": 200 * US, "client": 500 * US}
+USUAL = {"wal_fsync": 300 * US, "row_lock_waits": 200 * US, "client": 500 * US}
 SLOW = USUAL | {"wal_fsync": 1300 * US}
 Capture = pytest.CaptureFixture[str]
 

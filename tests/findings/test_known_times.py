@@ -74,19 +74,19 @@ def test_parts_are_what_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixt
     assert after is not None
     taken_ms = 1e3 * after.since(before)["steal"]
     alone, both = (_Point(one, taken_ms) for one in told["points"])
-    assert alone.has("other_waits", SLEEP_MS)
+    assert alone.has("other", SLEEP_MS)
     assert alone.has("wal_fsync", SYNC_MS)
-    assert alone.has("row_locks", 0.0)
+    assert alone.has("row_lock_waits", 0.0)
     # All that is neither: computing, and the client.
     computed = alone.statement("SELECT generate_series")
     assert alone.part("running") >= computed - alone.doubt_ms
-    assert both.has("other_waits", SLEEP_MS)
+    assert both.has("other", SLEEP_MS)
     assert both.has("wal_fsync", SYNC_MS)
     # An UPDATE that waits for nobody takes what the other point's does.
-    assert both.has("row_locks", both.statement("UPDATE") - alone.statement("UPDATE"))
+    assert both.has("row_lock_waits", both.statement("UPDATE") - alone.statement("UPDATE"))
     # The other one's sleep and sync lie in it, but for what this one computes meanwhile: on a busy
     # machine that is more.
-    assert both.part("row_locks") > SLEEP_MS / 4
+    assert both.part("row_lock_waits") > SLEEP_MS / 4
 
 
 class _Point:

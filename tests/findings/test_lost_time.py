@@ -93,7 +93,7 @@ def test_a_cold_start_says_why_a_part_is_longer() -> None:
         checks = [warming(rng, 550, long_s) for _ in range(BLOCKS)]
         sides[label] = runs(checks, 1000, CLOSED)
         for number, (_, record) in enumerate(sides[label]):
-            parts = {"client": 1000 * US, "data_read": reads_us * US * float(rng.normal(1, 0.02))}
+            parts = {"client": 1000 * US, "buffer_read": reads_us * US * float(rng.normal(1, 0.02))}
             sides[label][number] = anatomy(parts, frozenset()), record
     found = found_of(sides["base"], sides["new"])
     assert [one.cause for one in found] == ["cold_start", "data_reads"]

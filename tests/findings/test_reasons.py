@@ -29,8 +29,9 @@ from tests.findings.pairs import US, anatomy, compared_sides
 BLOCKS = 6
 LONGER_NS = 600 * US
 USUAL = {
-    "wal_fsync": 300 * US, "log_turn": 200 * US, "wal_write": 30 * US, "data_read": 100 * US,
-    "running/run_queue": 60 * US, "running/on_cpu": 200 * US, "client": 400 * US,
+    "wal_fsync": 300 * US, "group_commit_wait": 200 * US, "wal_write": 30 * US,
+    "buffer_read": 100 * US, "running/run_queue": 60 * US, "running/on_cpu": 200 * US,
+    "client": 400 * US,
 }  # fmt: skip
 FILES = {
     "program": 100 * US, "kernel": 50 * US,
@@ -99,10 +100,10 @@ PLANTED = {
         "wal_fsync", counted(pg_stat_wal={"wal_fpi": 0, "wal_bytes": 600_000}),
         counted(pg_stat_wal={"wal_fpi": 1500, "wal_bytes": 12_000_000})),
     "durability": Planted("wal_fsync", keeps("volatile"), keeps("stable")),
-    "shared_device": Planted("log_turn", at(wal="a", data="b"), at(wal="a", data="a")),
+    "shared_device": Planted("group_commit_wait", at(wal="a", data="b"), at(wal="a", data="a")),
     "noisy_neighbour": Planted("running/run_queue", others(0.02), others(0.6)),
     "client_memory": Planted(
-        "data_read", {"memory_limit": {"limit_bytes": 4 << 30}},
+        "buffer_read", {"memory_limit": {"limit_bytes": 4 << 30}},
         {"memory_limit": {"limit_bytes": 64 << 20}}),
     "client_cpu": Planted("program", usual=FILES, by_reason=False),
     "nvram_full": Planted(
@@ -111,7 +112,7 @@ PLANTED = {
     "serial_writes": Planted(
         "storage/server processing", usual=FILES,
         facts=({"writes_at_once": 6.5, "calls": WRITES}, {"writes_at_once": 1.0, "calls": WRITES})),
-    "autovacuum": Planted("data_read"),
+    "autovacuum": Planted("buffer_read"),
     "filling_cache": Planted("wal_fsync"),
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ class Autovacuum(ReasonCause):
     """More of autovacuum's workers are at work."""
 
     cause: ClassVar[str] = "autovacuum"
-    parts: ClassVar[tuple[str, ...]] = (*FILE_PARTS, "database_locks")
+    parts: ClassVar[tuple[str, ...]] = (*FILE_PARTS, "lwlock_waits")
     what: ClassVar[str] = "what autovacuum competes for: files, processors, light locks"
     confirm: ClassVar[str] = "set autovacuum = off for a run, on data of its own"
     depends: ClassVar[tuple[str, ...]] = ("workload.settings.autovacuum*",)

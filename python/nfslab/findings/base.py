@@ -205,8 +205,8 @@ def effect_of(
     )
 
 
-ROWS: Final = "row_locks"
-BEHIND: Final = ("log_turn", ROWS, "database_locks")
+ROWS: Final = "row_lock_waits"
+BEHIND: Final = ("group_commit_wait", ROWS, "lwlock_waits")
 """Parts in which a transaction waits for another one that holds a lock."""
 WEB: Final = (ELSEWHERE,)
 """Of a web server: who waits for a worker waits for what that does for another request."""

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from nfslab.findings.base import Finding
 
 Figure = Callable[["SealedRun"], "float | None"]
-LOG_PARTS: Final = ("wal_fsync", "log_turn", "wal_write", "log_fsync", "log_write")
+LOG_PARTS: Final = ("wal_fsync", "group_commit_wait", "wal_write", "log_fsync", "log_write")
 FILE_PARTS: Final = (
-    *LOG_PARTS, "data_read", "data_write", "data_extend", "other_files", "unreported",
+    *LOG_PARTS, "buffer_read", "buffer_write", "relation_extend", "other_files", "unreported",
 )  # fmt: skip
 
 

@@ -25,8 +25,8 @@ class ClientMemory(ReasonCause):
         """A database's reads of data; NFS calls, where READs make most of what is more; where there
         are none, a web server's reads of documents."""
         known = {**pair.base.parts_ns, **pair.new.parts_ns}
-        if "data_read" in known:
-            return ("data_read",)
+        if "buffer_read" in known:
+            return ("buffer_read",)
         calls = Calls.of(pair)
         if calls is not None:
             return paths_of(pair, WITH_REST) if mostly(calls.more_of(), ("READ",)) else ()

@@ -16,7 +16,7 @@ class DataReads(PartsCause):
     """Reading pages takes longer."""
 
     cause: ClassVar[str] = "data_reads"
-    parts: ClassVar[tuple[str, ...]] = ("data_read",)
+    parts: ClassVar[tuple[str, ...]] = ("buffer_read",)
     what: ClassVar[str] = "reading pages that are not in shared buffers"
     confirm: ClassVar[str] = "raise shared_buffers beyond the size of the database: the part goes"
     depends: ClassVar[tuple[str, ...]] = (

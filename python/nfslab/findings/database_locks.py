@@ -11,7 +11,7 @@ class DatabaseLocks(PartsCause):
     """More time is spent waiting for light locks."""
 
     cause: ClassVar[str] = "database_locks"
-    parts: ClassVar[tuple[str, ...]] = ("database_locks",)
+    parts: ClassVar[tuple[str, ...]] = ("lwlock_waits",)
     what: ClassVar[str] = "waiting for the database's own light locks"
     confirm: ClassVar[str] = "lower the number of clients: the part goes"
     depends: ClassVar[tuple[str, ...]] = ("workload.clients", "workload.terminals")

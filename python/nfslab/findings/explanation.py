@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.anatomy.differences import compared, point_anatomies
 from nfslab.evidence.anatomy.kind import AnatomyEvidence
-from nfslab.evidence.anatomy.parts import NOT_EXPLAINED
+from nfslab.evidence.anatomy.parts import UNATTRIBUTED
 from nfslab.evidence.anatomy.section import ANCHOR as ANATOMY
 from nfslab.evidence.found import find, section_of
 from nfslab.evidence.slowest import at_point
@@ -253,8 +253,8 @@ def _comparison(pair: Compared, analysis: Analysis) -> dict[str, Any]:
         "ratio": {"value": result.ratio, "interval": ends and [ends.low, ends.high]},
         "whole": _difference(pair.whole),
         "parts": [_difference(one) for one in [*pair.parts, *pair.inner]],
-        "unexplained_ns": pair.new.parts_ns.get(NOT_EXPLAINED, 0.0)
-        - pair.base.parts_ns.get(NOT_EXPLAINED, 0.0),
+        "unattributed_ns": pair.new.parts_ns.get(UNATTRIBUTED, 0.0)
+        - pair.base.parts_ns.get(UNATTRIBUTED, 0.0),
         **_found(findings_of(pair), pair.whole.difference_ns if pair.shown else 0.0, pair.sides[1]),
     }
 

@@ -16,7 +16,7 @@ class RowLocks(PartsCause):
     """More time is spent waiting for another transaction's lock."""
 
     cause: ClassVar[str] = "row_locks"
-    parts: ClassVar[tuple[str, ...]] = ("row_locks",)
+    parts: ClassVar[tuple[str, ...]] = ("row_lock_waits",)
     what: ClassVar[str] = "waiting for rows that another transaction has locked"
     confirm: ClassVar[str] = (
         "raise the scale (of tpcc: warehouses) well above the number of clients: the part goes"

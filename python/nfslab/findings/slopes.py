@@ -32,7 +32,7 @@ LONGER: Final = 0.5
 SIZES: Final = (0.0, 0.5, 1.0)
 """Of the largest delay."""
 SIZE_BOUNDS_NS: Final = (50_000, 100_000_000)
-SYNCS: Final = ("wal_fsync", "log_turn", "log_fsync")
+SYNCS: Final = ("wal_fsync", "group_commit_wait", "log_fsync")
 """Parts that wait for syncs of the log."""
 SYNC_DELAY: Final = "workload.planted_delay.log_sync"
 

@@ -3,7 +3,7 @@
 Blocked time is by wait event, over the transactions of the timed part. Time on a processor and time
 waiting for one are the scheduler's, whatever the backend was about: a write to the page cache is
 time on a processor. What blocked without a wait event (an lseek over NFS, a page fault) is
-"unreported calls".
+"unattributed (blocked)".
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def parts_of_times(
     """
     sums: dict[str, float] = {}
     for kind, part, ns in times:
-        name = PROCESSORS.get(kind) or ("other_waits" if kind == "unread" else part)
+        name = PROCESSORS.get(kind) or ("other" if kind == "unread" else part)
         if name is not None:
             sums[name] = sums.get(name, 0.0) + ns
     if not sums:

@@ -37,7 +37,7 @@ def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | Non
             sums[name] = sums.get(name, 0.0) + ns
     parts = [
         PartFacts(name=name, ns=sums[name] / number, source="exact")
-        for name in ("wal_fsync", "wal_write", "data_read", "data_write", "other_files")
+        for name in ("wal_fsync", "wal_write", "buffer_read", "buffer_write", "other_files")
         if sums.get(name)
     ]
     return AnatomyFacts(
@@ -59,8 +59,8 @@ def _of_class(row: ClassRow) -> Iterator[tuple[str, float]]:
         yield "wal_fsync", syncs_ns
         yield "wal_write", writes_ns
     elif row.name == DATABASE:
-        yield "data_read", row.group("reads").latency_sum_ns
-        yield "data_write", syncs_ns + writes_ns
+        yield "buffer_read", row.group("reads").latency_sum_ns
+        yield "buffer_write", syncs_ns + writes_ns
         all_ns -= row.group("reads").latency_sum_ns
     else:
         yield "other_files", all_ns

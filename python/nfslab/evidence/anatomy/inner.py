@@ -68,7 +68,7 @@ def _call_to_blocked(part: PartFacts, syscalls: SyscallFacts) -> float:
 def _of_known_syncs(part: PartFacts, syscalls: SyscallFacts) -> float:
     """How much of a group-commit wait may be of the syncs that were seen, 0 to 1."""
     share = next(iter(syscalls.shares), None)
-    if part.name != "log_turn" or share is None or not share.transactions or not part.ns:
+    if part.name != "group_commit_wait" or share is None or not share.transactions or not part.ns:
         return 1.0
     if not share.by_backends:
         return 1.0

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 DATA: Final = ("InnoDB data", "InnoDB system tablespace", "InnoDB undo", "InnoDB doublewrite")
 WAITS: Final = {
-    calls.ROW_LOCK: "row_locks", calls.FLUSH: "log_turn", calls.LATCH: "database_locks",
+    calls.ROW_LOCK: "row_lock_waits", calls.FLUSH: "group_commit_wait", calls.LATCH: "lwlock_waits",
     calls.FAULT: "unreported", RUNNING: "running",
-    "another's flush": "log_turn",  # what earlier results call it
+    "another's flush": "group_commit_wait",  # what earlier results call it
 }  # fmt: skip
 OF_CLIENT: Final = (calls.CLIENT, calls.IDLE)
 SYNCS: Final = frozenset(calls.SYNCS.values())
@@ -64,15 +64,15 @@ def part_of(wait: str, file_class: str) -> str | None:
     if wait in WAITS:
         return WAITS[wait]
     if wait not in ON_FILES:
-        return "other_waits"
+        return "other"
     name, durable = file_class.removesuffix(DURABLE), file_class.endswith(DURABLE)
     if name in LOGS and (wait in SYNCS or (durable and wait in WRITES)):
         return "wal_fsync"
     if name in LOGS:
         return "wal_write"
     if name in DATA and wait in READS:
-        return "data_read"
-    return "data_write" if name in DATA and wait in WRITES | SYNCS else "other_files"
+        return "buffer_read"
+    return "buffer_write" if name in DATA and wait in WRITES | SYNCS else "other_files"
 
 
 def anatomy(run: SealedRun, syscalls: SyscallFacts | None) -> AnatomyFacts | None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.base import Found, SealedRun
     from nfslab.evidence.syscalls.facts import SyscallFacts
 
-OF_SYNCS: Final = ("wal_fsync", "log_turn", "log_fsync")
+OF_SYNCS: Final = ("wal_fsync", "group_commit_wait", "log_fsync")
 """Parts divided by the log's syncs: who waits in a group commit waits for just that."""
 
 

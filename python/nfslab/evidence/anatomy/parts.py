@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Source = Literal["sampled", "exact", "joined"]
-NOT_EXPLAINED: Final = "not_explained"
+UNATTRIBUTED: Final = "unattributed"
 TRANSACTION: Final = "transaction"
 """The operation of a database."""
 OF_DATABASE: Final = {"transactions": TRANSACTION, "queries": "query"}
@@ -110,7 +110,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "server CPU (running or runnable)", "also blocked without a reported wait where "
         "the scheduler was not asked", "c1"),
     "unreported": Meaning(
-        "unreported calls", "blocked where no wait is reported: page faults; of PostgreSQL looking "
+        "unattributed (blocked)", "where no wait is reported: page faults; of PostgreSQL looking "
         "up, sizing and opening files, too"),
     "on_cpu": Meaning("on a processor", "the scheduler's own account"),
     "run_queue": Meaning("waiting for a processor", "runnable, but not running"),
@@ -118,11 +118,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "wal_write": Meaning("WAL write", "writing the log", "c5"),
     "log_fsync": Meaning("log fsync", "syncing the log of POSTs", "c3"),
     "log_write": Meaning("log write", "writing it", "c5"),
-    "log_turn": Meaning(
+    "group_commit_wait": Meaning(
         "group-commit wait", "one syncs the log for a group; these wait", "c6"),
-    "data_read": Meaning("data read", "reading pages that the database has not in memory", "c4"),
-    "data_extend": Meaning("data extend", "making a table or an index longer"),
-    "data_write": Meaning("data write", "writing pages to make room, and syncing them"),
+    "buffer_read": Meaning(
+        "buffer read I/O", "reading pages that the database has not in memory", "c4"),
+    "relation_extend": Meaning("relation extend", "making a table or an index longer"),
+    "buffer_write": Meaning("buffer write I/O", "writing pages to make room, and syncing them"),
     "other_files": Meaning("other files", "temporary files, control file, ..."),
     "document_open": Meaning("opening documents", "looking up and opening them", "c2"),
     "document_read": Meaning(
@@ -130,10 +131,10 @@ MEANINGS: Final[dict[str, Meaning]] = {
     ELSEWHERE: Meaning(
         "server and network", "the server's own work, waiting for it while it is at other "
         "requests, the connection, the load generator", "c8"),
-    "row_locks": Meaning("row locks", "waiting for another transaction's lock", "c2"),
-    "database_locks": Meaning(
-        "database locks", "waiting for the database's own light locks, or latches", "c7"),
-    "other_waits": Meaning("other waits", "waits of other kinds"),
+    "row_lock_waits": Meaning("row-lock waits", "waiting for another transaction's lock", "c2"),
+    "lwlock_waits": Meaning(
+        "LWLock waits", "waiting for the database's own light locks, or latches", "c7"),
+    "other": Meaning("other", "whatever is not in the other parts"),
     "waiting": Meaning("WRITEs of before", "WRITEs that were under way when the sync began"),
     "sending": Meaning("WRITEs of the sync", "WRITEs that the sync sent"),
     "committing": Meaning("COMMIT", "the COMMIT of the sync"),
@@ -150,13 +151,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "sent again": Meaning("sent again", "until the client sent the call once more"),
     "server pause": Meaning("server pause", "the server ended nothing, far longer than usual"),
     "outside": Meaning("client and wire", "not at the server: the client, and transit"),
-    "all_else": Meaning("all else", "whatever is not in the other parts"),
     "late": Meaning("late start", "later than planned"),
     "final_sync": Meaning("final sync", "syncing and closing at a phase's end, by operation"),
     "program": Meaning("program", "the program's own CPU time", "c8"),
     "kernel": Meaning("kernel", "CPU time in the kernel: file system, copying", "c1"),
     "storage": Meaning("waiting for storage", "in calls on files, and not on a processor", "c3"),
-    NOT_EXPLAINED: Meaning("not explained", "no evidence tells", "wait-other"),
+    UNATTRIBUTED: Meaning("unattributed", "no evidence tells", "wait-other"),
 }  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def label_of(path: str) -> str:
 
 
 def divided(whole: PartFacts, shares: Sequence[tuple[str, float | None]]) -> PartFacts:
-    """The part with children by shares of it (0 to 1, None: 0); what they leave is not explained.
+    """The part with children by shares of it (0 to 1, None: 0); what they leave is unattributed.
 
     Shares that sum to more than 1 are taken of their sum, so that no child is below zero.
     """
@@ -195,7 +195,7 @@ def with_rest(parts: Sequence[PartFacts], whole_ns: float) -> list[PartFacts]:
     left = whole_ns - total
     if left <= whole_ns * ROUNDING:
         return list(parts)
-    return [*parts, PartFacts(name=NOT_EXPLAINED, ns=left, source="exact")]
+    return [*parts, PartFacts(name=UNATTRIBUTED, ns=left, source="exact")]
 
 
 ROUNDING: Final = 1e-9

@@ -13,22 +13,23 @@ def part_of_wait(event_type: str, event: str) -> str | None:
         case "IO":
             return _of_file(event)
         case "Lock":
-            return "row_locks"
+            return "row_lock_waits"
         case "LWLock" | "LWLockTranche" | "LWLockNamed":
-            return "log_turn" if event in ("WALWrite", "WALWriteLock") else "database_locks"
+            wal = event in ("WALWrite", "WALWriteLock")
+            return "group_commit_wait" if wal else "lwlock_waits"
         case "BufferPin":
-            return "database_locks"
+            return "lwlock_waits"
         case _:
-            return "other_waits"
+            return "other"
 
 
 def _of_file(event: str) -> str:
     if event.startswith(("WAL", "Wal")):
         return "wal_fsync" if event.endswith("Sync") else "wal_write"
     if event.startswith("DataFile"):
-        kinds = {"DataFileRead": "data_read", "DataFilePrefetch": "data_read",
-                 "DataFileExtend": "data_extend"}  # fmt: skip
-        return kinds.get(event, "data_write")
+        kinds = {"DataFileRead": "buffer_read", "DataFilePrefetch": "buffer_read",
+                 "DataFileExtend": "relation_extend"}  # fmt: skip
+        return kinds.get(event, "buffer_write")
     if event.startswith("Aio"):  # PostgreSQL 18 reads pages so, and writes none
-        return "data_read"
+        return "buffer_read"
     return "other_files"

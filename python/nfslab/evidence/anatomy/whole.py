@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ORDER: Final = (
-    "wal_fsync", "wal_write", "log_turn", "data_read", "data_extend", "data_write", "other_files",
-    "row_locks", "database_locks", "running", "unreported", "other_waits",
+    "wal_fsync", "wal_write", "group_commit_wait", "buffer_read", "relation_extend",
+    "buffer_write", "other_files", "row_lock_waits", "lwlock_waits", "running", "unreported",
+    "other",
 )  # fmt: skip
 
 

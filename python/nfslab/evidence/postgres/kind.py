@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 WAITS_MOST: Final = 8
 """Waits with a band (a row of a point) of their own; the rest is one band."""
 RUNNING: Final = "running (no wait)"
-OTHER_WAITS: Final = "other waits"
+OTHER_WAITS: Final = "other"
 COLOURS: Final = {RUNNING: "wait-running", OTHER_WAITS: "wait-other"}
 LEAST_MEAN_MS: Final = 0.01
 """Ten times what may be cut off each flush."""

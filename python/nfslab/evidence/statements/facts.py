@@ -17,8 +17,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.evidence.anatomy.parts import (
-    NOT_EXPLAINED,
     TRANSACTION,
+    UNATTRIBUTED,
     AnatomyFacts,
     PartFacts,
     with_rest,
@@ -144,7 +144,7 @@ def _whole(
         operations=transactions,
         mean_ns=mean_ns,
         parts=tuple(
-            part.model_copy(update={"name": BETWEEN}) if part.name == NOT_EXPLAINED else part
+            part.model_copy(update={"name": BETWEEN}) if part.name == UNATTRIBUTED else part
             for part in with_rest(parts, mean_ns)
         ),
     )
