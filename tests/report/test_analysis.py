@@ -180,7 +180,7 @@ def test_one_repetition_is_significance_unknown() -> None:
 
 def test_equal_placements_show_no_difference() -> None:
     analysis = analysed(placements={"one": 1.0, "other": 1.0}, seed=3)
-    assert analysis.verdict.endswith("other no difference shown at all 3 points.")
+    assert analysis.verdict.endswith("other inconclusive at all 3 points.")
 
 
 def test_a_ratio_that_one_run_turns_round_is_told() -> None:
@@ -213,7 +213,7 @@ def test_points_that_are_not_shown_to_differ_are_counted_and_not_listed(tmp_path
     sides = " → ".join(quantity(median, "1/s") for median in medians)
     said = f"clients=1 {sides}, {effect(shown.result)}"
     assert analysis.verdict.count(said) == 1
-    assert re.search(r"\bno difference\b.*\b2 of 3\b", analysis.verdict)
+    assert re.search(r"\binconclusive\b.*\b2 of 3\b", analysis.verdict)
     counted = re.findall(r"\d+", analysis.verdict.replace(said, ""))
     assert counted == ["1", "3", "2", "3"], "points of each word, and no figure of the other two"
 

@@ -95,7 +95,7 @@ DRAWN: dict[str, Drawing] = {
         Axis("ratio", scale="log"),
         [
             Bar("apart", 1.25, 1.2, 1.31, "good", "1.250 × faster"),
-            Bar("striped", 0.9, 0.8, 1.02, "faint", "no difference shown", dots=[0.85, 0.95]),
+            Bar("striped", 0.9, 0.8, 1.02, "faint", "inconclusive", dots=[0.85, 0.95]),
             Bar("unknown", None),
         ],
         reference=1.0,

@@ -81,7 +81,7 @@ def test_two_experiments_are_not_paired() -> None:
 
 def test_equal_experiments_show_no_difference() -> None:
     base, new = planted(seed=1), planted(seed=2)
-    assert {r.verdict for r in compare(base, new).results["tps"]} == {"no difference shown"}
+    assert {r.verdict for r in compare(base, new).results["tps"]} == {"inconclusive"}
 
 
 def test_lower_is_better_for_latencies() -> None:

@@ -51,7 +51,7 @@ def test_welch_test_of_rs_documentation() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx(
         (-0.2054832, 3.3654832), abs=5e-8
     )
-    assert found.verdict == "no difference shown"
+    assert found.verdict == "inconclusive"
 
 
 def test_ratio_agrees_with_scipy_on_logarithms() -> None:
@@ -87,7 +87,7 @@ def test_unpaired_ratio_agrees_with_scipy_on_logarithms() -> None:
 def test_words_follow_the_direction_of_the_metric(better: str, up: str, down: str) -> None:
     assert compare_blocked(FIVE, BASE, FIVE, NEW, better=better).verdict == up
     assert compare_blocked(FIVE, NEW, FIVE, BASE, better=better).verdict == down
-    assert compare_blocked(FIVE, BASE, FIVE, BASE, better=better).verdict == "no difference shown"
+    assert compare_blocked(FIVE, BASE, FIVE, BASE, better=better).verdict == "inconclusive"
 
 
 def test_pairs_are_formed_by_block_and_drift_cancels() -> None:
@@ -98,7 +98,7 @@ def test_pairs_are_formed_by_block_and_drift_cancels() -> None:
     paired = compare_blocked(FIVE, base, FIVE[::-1], new[::-1], better="higher")
     assert paired.verdict == "faster"
     assert paired.ratio == pytest.approx(1.02, rel=1e-3)
-    assert compare_unpaired(base, new, better="higher").verdict == "no difference shown"
+    assert compare_unpaired(base, new, better="higher").verdict == "inconclusive"
 
 
 def test_blocks_on_one_side_are_counted_and_left_out() -> None:
@@ -174,7 +174,7 @@ def test_published_speed_ups_recompute_with_unknown_significance() -> None:
 
 @pytest.mark.parametrize(
     ("n", "verdict"),
-    [(3, "no difference shown"), (5, "no difference shown"), (6, "higher"), (9, "higher")],
+    [(3, "inconclusive"), (5, "inconclusive"), (6, "higher"), (9, "higher")],
 )
 def test_differences_without_spread_are_judged_by_sign_flips(n: int, verdict: str) -> None:
     """Counters that all rise by the same: t would claim p = 0 after two runs."""
@@ -183,13 +183,13 @@ def test_differences_without_spread_are_judged_by_sign_flips(n: int, verdict: st
     assert found.p_value == 2.0 ** (1 - n)
     assert found.verdict == verdict
     assert found.ratio == pytest.approx(1.2)
-    assert (found.interval is None) == (verdict == "no difference shown")
+    assert (found.interval is None) == (verdict == "inconclusive")
 
 
 def test_unpaired_values_without_spread_are_judged_by_permutation() -> None:
     found = compare_unpaired([10, 10, 10], [12, 12, 12], better=None)
     assert found.p_value == pytest.approx(2 / 20)
-    assert found.verdict == "no difference shown"
+    assert found.verdict == "inconclusive"
     assert compare_unpaired([10] * 4, [12] * 4, better=None).p_value == pytest.approx(2 / 70)
 
 

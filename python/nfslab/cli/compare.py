@@ -37,7 +37,7 @@ axis by its name, or a parameter). Points are paired by the axes that both sides
 --fail-if "METRIC < -N%" (or "METRIC > N%") fires at a point when the change in that
 direction is shown, after correction for the number of points, and the estimated change is
 beyond the limit. It is inconclusive where nothing is shown and a change as large as the limit
-could not have been (4 times in 5). Exit code: 1 when a condition fires; else 3 when one is
+was not detectable (80 % power). Exit code: 1 when a condition fires; else 3 when one is
 inconclusive (0 or 1 with --if-inconclusive pass or fail); else 0.
 """,
 )

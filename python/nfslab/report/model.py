@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Severity = Literal["violation", "warning", "note"]
 Sense = Literal["better", "worse", "changed", "none", "unknown"]
 """better, worse: shown, and the metric has a direction; changed: shown, it has none;
-none: no difference shown; unknown: too few runs to say."""
+none: inconclusive; unknown: too few runs to say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What to do when nothing was shown: how many more blocks would show a change of 10 %."""
+"""What to do when all is inconclusive: how many more blocks detect a change of 10 %."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def next_step(outcomes: Outcomes, rows: Sequence[ComparisonResult]) -> str:
     command = shlex.join([*again, "--repetitions", str(blocks)])
     takes = format_duration(more * _block_s(outcomes))
     return (
-        f"{counted(more, 'more block')} ({takes}) would show a change of 10 %, "
-        f"about 4 times in 5: {command}"
+        f"{counted(more, 'more repetition')} ({takes}) detect a change of 10 % "
+        f"with 80 % power: {command}"
     )
 
 

@@ -2,7 +2,7 @@
 
 The words are those of the comparisons (`nfslab.statistics.verdicts`): nothing is called
 faster here that is not called faster there. A point has one form: medians of both sides, the
-ratio with its interval, the word, and what would have been shown. Estimates are never put
+ratio with its interval, the word, and what these runs could have shown. Estimates are never put
 together to a range, which would read as an interval.
 """
 

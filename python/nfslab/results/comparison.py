@@ -35,6 +35,7 @@ from nfslab.results.selection import (
 )
 from nfslab.statistics.comparison import Comparison, compare_many
 from nfslab.statistics.observations import Observations
+from nfslab.statistics.verdicts import INCONCLUSIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -117,7 +118,7 @@ _SENSES: dict[str, Sense] = {
     "slower": "worse",
     "higher": "changed",
     "lower": "changed",
-    "no difference shown": "none",
+    INCONCLUSIVE: "none",
 }
 
 

@@ -9,7 +9,7 @@ At each pair of points a condition
 * *fires* when the change in that direction is shown (after correction for the number of
   points: the interval leaves out "no change") and the estimated change is beyond the limit;
 * *holds* when another change is shown, when the interval leaves out what is beyond the limit,
-  or when a change as large as the limit would have been shown, 4 times in 5;
+  or when a change as large as the limit was detectable with 80 % power;
 * is *inconclusive* otherwise: nothing is shown, and what was asked for could not have been.
   So it is where a side has fewer than three repetitions, and where the metric has no ratio
   (zero or negative values).
@@ -160,9 +160,9 @@ def _power(result: Comparison, down: bool) -> str:
     """What could have been shown, when nothing was."""
     smallest = result.smallest_detectable
     if smallest is None or not math.isfinite(smallest):
-        return "; no difference shown"
+        return "; inconclusive"
     change = (1.0 / smallest if down else smallest) - 1.0
-    return f"; no difference shown, {percent(change)} would have been (4 times in 5)"
+    return f"; {percent(change)} was detectable with 80 % power"
 
 
 def _needed(result: Comparison, limit: float) -> str:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nfslab.display.numbers import ABSENT, number, percent, ratio
-from nfslab.statistics.verdicts import EMULATED, NO_DIFFERENCE
+from nfslab.statistics.verdicts import EMULATED, INCONCLUSIVE
 
 if TYPE_CHECKING:
     from nfslab.statistics.comparison import Comparison
@@ -30,9 +30,9 @@ def change_interval(result: Comparison) -> str:
 
 
 def words(result: Comparison) -> str:
-    """The verdict's words; with "no difference shown" what would have been shown."""
+    """The verdict's words; with "inconclusive" what they could have shown."""
     smallest = result.smallest_detectable
-    if result.verdict != NO_DIFFERENCE or smallest is None or not math.isfinite(smallest):
+    if result.verdict != INCONCLUSIVE or smallest is None or not math.isfinite(smallest):
         return result.verdict
     if result.ratio is None:
         size = f"a change of {number(smallest)}"
@@ -40,7 +40,7 @@ def words(result: Comparison) -> str:
         size = f"a change of {percent(smallest - 1, 2)}"
     else:
         size = f"a factor of {number(smallest, 2)}"
-    return f"{result.verdict} ({size} would have been, 4 times in 5)"
+    return f"{result.verdict} ({size} detectable with 80 % power)"
 
 
 def effect(result: Comparison) -> str:
@@ -50,20 +50,20 @@ def effect(result: Comparison) -> str:
 
 
 def headline(result: Comparison) -> str:
-    """The change, its interval, the verdict, and what these runs would have shown.
+    """The change, its interval, the verdict, and what these runs could have shown.
 
-    Such as: "0.68 times (0.41 to 1.11): no difference shown; these runs would have shown 0.35 or
-    less" (with 80 % power, on the side of the estimate).
+    Such as: "0.68 times (0.41 to 1.11): inconclusive; detectable with 80 % power: 0.35 or
+    less" (on the side of the estimate).
     """
     if result.verdict == EMULATED:
         return result.verdict
     said = f"{effect(result)}: {result.verdict}"
     smallest = result.smallest_detectable
-    if result.verdict != NO_DIFFERENCE or smallest is None or not math.isfinite(smallest):
+    if result.verdict != INCONCLUSIVE or smallest is None or not math.isfinite(smallest):
         return said
     less = (result.estimate or 0.0) < 0
     if result.ratio is None:
         size = f"{-smallest if less else smallest:+.4g}"
     else:
         size = ratio(1.0 / smallest if less else smallest)
-    return f"{said}; these runs would have shown {size} or {'less' if less else 'more'}"
+    return f"{said}; detectable with 80 % power: {size} or {'less' if less else 'more'}"

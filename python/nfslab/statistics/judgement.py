@@ -119,7 +119,7 @@ def _words(
         if not has_test:
             words.append(verdicts.unknown(n[i]))
         elif first != first:
-            words.append(verdicts.NO_DIFFERENCE)
+            words.append(verdicts.INCONCLUSIVE)
         else:
             words.append(verdicts.word(first, last, 0.0, directions[i]))
     return words

@@ -18,7 +18,7 @@ FASTER = "faster"
 SLOWER = "slower"
 HIGHER = "higher"
 LOWER = "lower"
-NO_DIFFERENCE = "no difference shown"
+INCONCLUSIVE = "inconclusive"
 MIN_RUNS = 3
 """Runs on each side, or pairs, from which there is an interval and a test."""
 MIN_RUNS_SEQUENTIAL = 4
@@ -28,7 +28,7 @@ UNKNOWN = tuple(f"significance unknown (n={n})" for n in range(MIN_RUNS))
 EMULATED = "emulated: no performance data"
 """An emulated processor made the values: nothing is said of their change."""
 
-WORDS = (FASTER, SLOWER, HIGHER, LOWER, NO_DIFFERENCE, EMULATED, *UNKNOWN)
+WORDS = (FASTER, SLOWER, HIGHER, LOWER, INCONCLUSIVE, EMULATED, *UNKNOWN)
 
 
 def direction_word(increased: bool, better: Better | None) -> str:
@@ -44,7 +44,7 @@ def word(low: float, high: float, no_change: float, better: Better | None) -> st
         return direction_word(True, better)
     if high < no_change:
         return direction_word(False, better)
-    return NO_DIFFERENCE
+    return INCONCLUSIVE
 
 
 def unknown(n: int) -> str:
