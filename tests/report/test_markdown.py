@@ -118,7 +118,7 @@ def test_a_reference_is_mentioned(tmp_path: Path) -> None:
         "match": {"file_size_mb": "file_size"},
     }
     text = render_markdown(write_files(tmp_path, reference=reference).path)
-    assert "Laid beside: Bonnie over storage layouts, 2001" in text
+    assert "Side by side: Bonnie over storage layouts, 2001" in text
     assert "No spread was published" in text
     assert "MiB/s" in text
 

@@ -26,7 +26,7 @@ from tests.report.designs import write_design
 from tests.report.synthetic import EPOCH_NS, Recipe, shared_pgbench
 
 Capture = pytest.CaptureFixture[str]
-SAID = re.compile(r"\b(faster|slower|higher|lower|times|longer|shorter|inconclusive)\b")
+SAID = re.compile(r"\b(faster|slower|higher|lower|\d+x|longer|shorter|inconclusive)\b")
 """Words of a comparison."""
 BLOCKS, POINTS, BASES = 4, 4, 2
 QUICK: dict[str, Any] = {"samples": False, "clients": (1, 5)}

@@ -34,7 +34,7 @@ def test_a_headline_has_the_ratio_its_interval_and_what_would_have_been_shown() 
     slower = compare_unpaired([90, 100, 110], [80, 101, 99], better="higher")
     assert slower.interval is not None
     assert slower.smallest_detectable is not None
-    figures = re.findall(r"\d+\.\d+", text.headline(slower))
+    figures = re.findall(r"\d+\.\d{3}", text.headline(slower))
     expected = [slower.ratio, slower.interval.low, slower.interval.high]
     expected.append(1 / slower.smallest_detectable)
     assert [float(figure) for figure in figures] == pytest.approx(expected, abs=0.0005)
@@ -44,4 +44,4 @@ def test_a_headline_has_the_ratio_its_interval_and_what_would_have_been_shown() 
     clear = compare_unpaired([100, 101, 102], [200, 201, 202], better="higher")
     assert text.headline(clear).endswith("): faster")
     two = compare_unpaired([100, 101], [200, 202], better="higher")
-    assert text.headline(two) == "2.000 times: significance unknown (n=2)"
+    assert text.headline(two) == "+100 % (2.000x): significance unknown (n=2)"

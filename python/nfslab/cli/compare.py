@@ -117,7 +117,7 @@ def _print_metric(comparison: SelectionComparison, metric: str) -> None:
     from nfslab.statistics.effect_text import change, change_interval, words
 
     unit = comparison.units[metric]
-    header = ["point", "n", "base", "new", "new/base", "interval", "p (Holm)", "words"]
+    header = ["point", "n", "base", "new", "new/base", "interval", "p (Holm)", "result"]
     shown = list(zip(comparison.points, comparison.results[metric], strict=True))
     rows = [
         [

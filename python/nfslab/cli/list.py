@@ -9,7 +9,7 @@ import click
 
 from nfslab.cli.arguments import print_json
 from nfslab.display.called import as_called
-from nfslab.display.numbers import counted, interval, p_value, quantity, ratio
+from nfslab.display.numbers import counted, interval, p_value, quantity, relative
 from nfslab.display.terminal import date, printable, table
 from nfslab.errors import ResultsError
 from nfslab.quantities import format_duration
@@ -209,8 +209,8 @@ def _changed(change: HistoryChange) -> str:
     more = f"; and {left} more (--json)" if left > 0 else ""
     return printable(
         f"\nsince {change.outcomes.folder.path.name} "
-        f"({date(change.outcomes.record.created_unix_ns)}): {change.metric} is "
-        f"{ratio(change.ratio)} times what it was{most} "
+        f"({date(change.outcomes.record.created_unix_ns)}): {change.metric} "
+        f"changed by {relative(change.ratio)}{most} "
         f"({counted(before, 'experiment')} before, {after} from then on, "
         f"p {p_value(change.p_value)})"
         f"\n  with it changed: {what or 'nothing that is recorded'}{more}"

@@ -88,6 +88,12 @@ def ratio(value: float | None) -> str:
     return str(Decimal(repr(float(value))).quantize(Decimal("0.001"), ROUND_HALF_UP))
 
 
+def relative(value: float, interval: str = "") -> str:
+    """A ratio as a change, with its interval: "−49 % (0.512x, 0.410 to 0.640)"."""
+    sign = "+" if value > 1 else ""
+    return f"{sign}{percent(value - 1, 2)} ({ratio(value)}x{interval and f', {interval}'})"
+
+
 def p_value(p: float | None) -> str:
     """A probability: two digits, a power of ten when it is tiny."""
     if p is None or math.isnan(p):

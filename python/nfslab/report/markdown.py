@@ -21,7 +21,7 @@ from nfslab.evidence.found import point_columns, sections_of
 from nfslab.quantities import format_duration, format_size
 from nfslab.report.analysis import analyse
 from nfslab.report.model import Analysis
-from nfslab.statistics.effect_text import change, change_interval, words
+from nfslab.statistics.effect_text import effect, words
 
 if TYPE_CHECKING:
     from nfslab.report.model import ComparisonResult, PointResult
@@ -142,7 +142,7 @@ def _points(analysis: Analysis) -> str:
     header = [*(axis.name for axis in analysis.axes), metric.name, analysis.interval, "n"]
     if rows:
         baseline = ", ".join(f"{axis}={level}" for axis, level in analysis.baseline.items())
-        header += [f"against {baseline}", "p (Holm)", "words"]
+        header += [f"against {baseline}", "p (Holm)", "result"]
     header += [column.title for column in more]
     lines = [
         "| " + " | ".join(escape(cell) for cell in header) + " |",
@@ -180,10 +180,7 @@ def _comparison_cells(
     if row is None:
         is_base = all(point.factors.get(a) == level for a, level in analysis.baseline.items())
         return [ABSENT, ABSENT, "baseline" if is_base else "no partner"]
-    stated = change(row.result)
-    if row.result.interval is not None:
-        stated += f" ({change_interval(row.result)})"
-    return [stated, p_value(row.result.p_adjusted), f"**{escape(words(row.result))}**"]
+    return [effect(row.result), p_value(row.result.p_adjusted), f"**{escape(words(row.result))}**"]
 
 
 def _reference(analysis: Analysis) -> str:
@@ -193,7 +190,7 @@ def _reference(analysis: Analysis) -> str:
         return ""
     beside = sum(row.point is not None for row in reference.rows)
     text = (
-        f"Laid beside: {escape(reference.title)}, {escape(reference.source)}: {beside} rows match"
+        f"Side by side: {escape(reference.title)}, {escape(reference.source)}: {beside} rows match"
     )
     if reference.problem:
         text += f" ({escape(reference.problem)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from nfslab.display.numbers import ABSENT, number, percent, ratio
+from nfslab.display.numbers import ABSENT, number, percent, ratio, relative
 from nfslab.statistics.verdicts import EMULATED, INCONCLUSIVE
 
 if TYPE_CHECKING:
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def change(result: Comparison) -> str:
-    """The change from base to new: "1.24 times", or a difference where there is no ratio."""
+    """The change from base to new: "+24 % (1.240x)", or a difference where there is no ratio."""
     if result.ratio is not None:
-        return f"{ratio(result.ratio)} times"
+        return relative(result.ratio)
     return ABSENT if result.difference is None else f"{result.difference:+.4g}"
 
 
@@ -44,15 +44,19 @@ def words(result: Comparison) -> str:
 
 
 def effect(result: Comparison) -> str:
-    """The change with its interval: "0.68 times (0.41 to 1.11)"."""
+    """The change with its interval: "−32 % (0.680x, 0.410 to 1.110)"."""
     interval = change_interval(result)
-    return change(result) if interval == ABSENT else f"{change(result)} ({interval})"
+    if interval == ABSENT:
+        return change(result)
+    if result.ratio is not None:
+        return relative(result.ratio, interval)
+    return f"{change(result)} ({interval})"
 
 
 def headline(result: Comparison) -> str:
     """The change, its interval, the verdict, and what these runs could have shown.
 
-    Such as: "0.68 times (0.41 to 1.11): inconclusive; detectable with 80 % power: 0.35 or
+    Such as: "−32 % (0.680x, 0.410 to 1.110): inconclusive; detectable with 80 % power: 0.350 or
     less" (on the side of the estimate).
     """
     if result.verdict == EMULATED:

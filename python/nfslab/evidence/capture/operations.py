@@ -209,7 +209,7 @@ def comparison(found: CaptureComparison | None, labels: Sequence[str]) -> Table 
         (Column("ratio"), lambda one: _known(one.result.ratio, lambda r: f"{numbers.ratio(r)} ×")),
         (Column("interval"), _interval),
         (Column("p adjusted"), lambda one: _known(one.result.p_adjusted, numbers.p_value)),
-        (Column("in words", False),
+        (Column("result", False),
          lambda one: text(words(one.result), SENSES.get(sense_of(one.result), ""))),
     ], note=note)  # fmt: skip
 

@@ -106,7 +106,7 @@ def comparison_tables(analysis: Analysis) -> list[Table]:
     columns = [
         *(Column(title, numeric=False) for title in ("point", "baseline")),
         *map(Column, ("runs", "ratio", "interval", "p adjusted")),
-        Column("in words", numeric=False),
+        Column("result", numeric=False),
     ]
     return [
         Table(
