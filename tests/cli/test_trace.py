@@ -411,7 +411,7 @@ def test_progress_has_calls_and_of_a_pipe_no_time_left(
     assert ("left" in last) == has_time_left
 
 
-QUIET = "No stall, no loss and nothing sent again was found."
+QUIET = "No stall, no loss and nothing retransmitted was found."
 
 
 def test_calls_inside_tls_are_said_in_front(

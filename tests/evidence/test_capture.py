@@ -167,12 +167,12 @@ def test_each_call_is_one_point() -> None:
     assert sum(sizes.values()) == calls.step.size
     unanswered = calls.latency_ns < 0
     assert sizes[NO_REPLY] == int(unanswered.sum())
-    assert sizes["sent again"] == int((calls.again & ~unanswered).sum())
+    assert sizes["retransmitted"] == int((calls.again & ~unanswered).sum())
     plain = (calls.panel == 0) & ~unanswered & ~calls.again
     read = next(cloud for cloud in drawing.clouds if cloud.label == "READ")
     assert np.asarray(read.y) == pytest.approx(centre_s(calls.code[plain]), rel=1e-9)
     assert np.array_equal(read.extra["frame"][0], calls.frame[plain])
-    again = next(cloud for cloud in drawing.clouds if cloud.label == "sent again")
+    again = next(cloud for cloud in drawing.clouds if cloud.label == "retransmitted")
     names = [NAMES[k] if k >= 4 else PANELS[k] for k in calls.operation[calls.again & ~unanswered]]
     assert sorted(again.extra["operation"][0]) == sorted(names)
     highest = max(float(np.max(cloud.y)) for cloud in drawing.clouds)
@@ -218,7 +218,7 @@ def test_cells_count_every_answered_call() -> None:
     assert isinstance(points, Points)
     sizes = {cloud.label: len(np.asarray(cloud.x)) for cloud in points.clouds}
     assert sizes[NO_REPLY] == int((calls.code == UNANSWERED).sum())
-    assert sizes["sent again"] == int((calls.again & (calls.latency_ns >= 0)).sum())
+    assert sizes["retransmitted"] == int((calls.again & (calls.latency_ns >= 0)).sum())
 
 
 def test_stalls_are_named_the_longest_first() -> None:

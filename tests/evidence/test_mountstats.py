@@ -70,7 +70,7 @@ def test_the_section_tells_of_resends_first(tmp_path: Path) -> None:
     assert facts is not None
     section = kind.section(found_of({"x=1": [(run, facts)]}))
     assert section is not None
-    assert "3 calls were sent again" in section.sentences[0]
+    assert "3 calls were retransmitted" in section.sentences[0]
     assert "1 waited for a major timeout" in section.sentences[0]
     assert "made anew 2 times" in section.sentences[1]
     assert "3 readings" in section.notes[0]
@@ -89,4 +89,4 @@ def test_a_run_without_a_mount_has_nothing_to_tell(tmp_path: Path) -> None:
 def test_panels_show_what_moved(tmp_path: Path) -> None:
     panels = {panel.key: panel for panel in MountstatsEvidence().panels(run_with(tmp_path / "a"))}
     assert list(panels["mountstats_calls"].series[0].y) == [100.0, 50.0]
-    assert "mountstats_again" not in panels, "nothing was sent again: no panel of it"
+    assert "mountstats_again" not in panels, "nothing was retransmitted: no panel of it"

@@ -62,7 +62,7 @@ def test_the_section_has_what_was_planted(folder: ExperimentFolder) -> None:
     read, getattr_ = part.tables[0].rows[1:]
     assert [cell.value for cell in read[1:]][:8] == [10, 10 * MS, *SLOW_SERVICE]
     assert [cell.value for cell in getattr_[1:]][:8] == [1, 4 * MS, *WAITING]
-    assert part.notes == ["Left out: 1 sent more than once."]
+    assert part.notes == ["Left out: 1 retransmitted."]
     bars = part.figures[0].views[0].load()
     assert isinstance(bars, Stacked)
     assert [one.label for one in bars.parts] == list(PARTS)
@@ -145,7 +145,7 @@ def test_json_has_every_run(folder: ExperimentFolder) -> None:
     operation = found[0]["operations"][1]
     assert (operation["operation"], operation["calls"]) == ("READ", 10)
     assert operation["parts"]["server processing"]["share"] == pytest.approx(0.6)
-    assert found[0]["left_out"] == {"sent more than once": 1}
+    assert found[0]["left_out"] == {"retransmitted": 1}
 
 
 def test_markdown_and_the_terminal_say_it_too(
@@ -159,7 +159,7 @@ def test_markdown_and_the_terminal_say_it_too(
     assert [cell.strip() for cell in row.split("|")][3:8] == [
         "2", "22", "9.45 ms", "0 ns (0 %)", "909 µs (9.62 %)",
     ]  # fmt: skip
-    assert "Left out: 1 sent more than once" in text
+    assert "Left out: 1 retransmitted" in text
     said = nfslab(capsys, "show", folder.path, run.name)
     assert said.code == 0
     assert "A call spends most in server processing" in said.out

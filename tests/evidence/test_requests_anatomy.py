@@ -143,7 +143,7 @@ def test_pauses_and_resends_have_names_of_their_own(tmp_path: Path) -> None:
     parts = parts_of(requests.anatomy(run_of(tmp_path / "run"), watched(USUAL), calls))
     assert parts["document_read/server pause"] == pytest.approx(MS / 2)
     assert parts["document_read/server queue"] == pytest.approx(MS / 2)
-    assert parts["document_read/sent again"] == pytest.approx(MS / 2)
+    assert parts["document_read/retransmitted"] == pytest.approx(MS / 2)
     assert parts["document_read/server processing"] == pytest.approx(2 * MS)
 
 

@@ -56,7 +56,7 @@ def test_what_an_nfs_client_recorded_is_drawn(tmp_path: Path, again: float, show
     assert labels == ["data entering", "data answered", "wal entering", "wal answered"]
     windows = {series.label: list(series.y) for series in panels["rpc_window"].series}
     assert windows == {"1": [20.0, 22.0], "0": [10.0, 12.0]}
-    assert ("rpc_again" in panels) == shown, "nothing sent again: no panel of it"
+    assert ("rpc_again" in panels) == shown, "nothing retransmitted: no panel of it"
 
 
 def test_facts_are_by_mount(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_nothing_is_said_of_few_or_of_equal_ones() -> None:
 
 
 def test_the_percentile_is_of_all_and_too_few_taken_apart_have_no_parts() -> None:
-    """Calls that were sent again are the slow ones: what is left would be taken for them."""
+    """Calls that were retransmitted are the slow ones: what is left would be taken for them."""
     seen = ([1] * 4000, list(range(4000)))
     some = of(*seen, more=[5000] * 3)
     many = of(*seen, more=[5000] * 30)

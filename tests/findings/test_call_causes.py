@@ -81,7 +81,7 @@ PLANTED = {
     "small transfers": Planted("small_transfers", 7 * 125, number(WRITE=(8.0, 1300))),
     "attributes not kept": Planted("attribute_cache", 3 * 125, number(GETATTR=(3.5, 250))),
     "nothing kept": Planted("cold_data", 2 * 125, number(READ=(2.5, 8500))),
-    "losses": Planted("loss", 400, others={"sent again": 400 * US}),
+    "losses": Planted("loss", 400, others={"retransmitted": 400 * US}),
     "stalls": Planted("server_stall", 400, others={"server pause": 400 * US}),
 }  # fmt: skip
 

@@ -66,12 +66,12 @@ def test_every_call_that_is_left_out_is_counted_by_its_reason() -> None:
     assert found.calls == 1
     assert found.left_out == {
         "not answered": 1,
-        "sent more than once": 1,
+        "retransmitted": 1,
         "not in the server's record": 1,
         "with an id that is there more than once": 1,
         "with another procedure on the server": 1,
     }
-    assert found.notes[0].startswith("Left out: 1 not answered, 1 sent more than once, ")
+    assert found.notes[0].startswith("Left out: 1 not answered, 1 retransmitted, ")
 
 
 def test_a_part_below_zero_is_said_and_stays() -> None:

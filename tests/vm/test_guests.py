@@ -173,7 +173,7 @@ def test_kernels_of_client_guests_count_what_our_server_counts(tmp_path: Path) -
         part = json.loads((sealed / host.folder / "run.json").read_text())
         (evidence,) = [one for one in part["evidence"] if one["collector"] == "mountstats"]
         for one in evidence["summary"]["mounts"]["share"]["operations"]:
-            assert one["sends"] == one["calls"], "nothing was sent again"
+            assert one["sends"] == one["calls"], "nothing was retransmitted"
             of_guests[one["operation"]] += one["calls"]
         options = part["places"]["data"]["mount_options"].split(",")
         assert {"vers=3", "rsize=32768", "wsize=32768", "proto=tcp"} <= set(options)

@@ -128,7 +128,7 @@ MEANINGS: dict[str, Meaning] = {
         "mount with proto=tcp for the measurement, or look at the client's own counters",
     ),
     "tls_stream": Meaning("note", "connections that carry TLS without a sign of RPC"),
-    "tcp_retransmission": Meaning("network", "TCP segments sent again"),
+    "tcp_retransmission": Meaning("network", "TCP segments retransmitted"),
     "tcp_out_of_order": Meaning("network", "TCP segments that came out of order"),
     "tcp_late": Meaning("doubt", "TCP segments that came after they had been given up as lost"),
     "tcp_before_first": Meaning("note", "TCP segments from before the capture's first"),

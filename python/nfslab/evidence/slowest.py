@@ -4,7 +4,7 @@ Means are what sums, and hide what happens to few. Of operations of which each h
 at or above the 99th percentile of the whole are taken together: means of their parts, which sum to
 their mean, beside the means of all. The percentile is that of *all* operations, also of those that
 could not be taken apart; where more than a tenth of the slowest could not, nothing is said, since
-what is left out is no random part of them (calls that were sent again).
+what is left out is no random part of them (calls that were retransmitted).
 """
 
 from __future__ import annotations

@@ -140,15 +140,15 @@ class Screen:
 
 
 MOUNT_HEAD: Final = (
-    "mount", "", "calls", "round trip", "queue", "outstanding", "sent", "received", "sent again",
+    "mount", "", "calls", "round trip", "queue", "outstanding", "sent", "received", "retransmitted",
     "timeouts", "client",
 )  # fmt: skip
 SERVER_HEAD: Final = (
-    "server", "", "calls", "replies", "in work", "read", "written", "connections", "sent again",
+    "server", "", "calls", "replies", "in work", "read", "written", "connections", "retransmitted",
     "of",
 )  # fmt: skip
 OPERATION_HEAD: Final = (
-    "calls", "round trip", "queue", "sent", "received", "sent again", "errors",
+    "calls", "round trip", "queue", "sent", "received", "retransmitted", "errors",
 )  # fmt: skip
 
 

@@ -175,7 +175,7 @@ def _next(watched: _Watched, now: Reading) -> None:
     elif view.outstanding and watched.stalled_ns is None:
         watched.stalled_ns = before.at_ns if old.outstanding else now.at_ns
     if watched.stalled_ns is not None and now.at_ns > watched.stalled_ns:
-        # What was sent again may be what is outstanding: only that it stands still is known.
+        # What was retransmitted may be what is outstanding: only that it stands still is known.
         view.outstanding = view.outstanding or None
         view.state = "stalled"
         view.stalled_s = (now.at_ns - watched.stalled_ns) / NS_PER_S

@@ -47,9 +47,9 @@ class MountParameters(BaseModel):
     nconnect: int | None = None
     """TCP connections."""
     timeo: int | None = None
-    """Tenths of a second before a call is sent again."""
+    """Tenths of a second before a call is retransmitted."""
     retrans: int | None = None
-    """Times that it is sent again before that counts as a timeout."""
+    """Times that it is retransmitted before that counts as a timeout."""
     ac: bool | None = None
     """Attribute cache; false: noac."""
     sync: bool | None = None

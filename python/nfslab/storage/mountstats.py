@@ -59,7 +59,7 @@ class OperationCounts:
 
     calls: int = 0
     sends: int = 0
-    """With those sent again."""
+    """With those retransmitted."""
     timeouts: int = 0
     """Major ones: after the last minor one."""
     bytes_sent: int = 0
@@ -228,7 +228,7 @@ def since(later: MountCounts, earlier: MountCounts) -> MountCounts | None:
 def rates(moved: MountCounts, interval_s: float) -> dict[str, float | None]:
     """Of all operations of a mount, between two readings; a mean without a call is None.
 
-    `again_per_s`: calls that were sent again. `backlog`, `in_flight`: means at a send.
+    `again_per_s`: calls that were retransmitted. `backlog`, `in_flight`: means at a send.
     """
     whole = moved.sum
     sends = moved.total("sends")

@@ -13,7 +13,7 @@ from nfslab.captures import causes
 from nfslab.captures.analysis import Asked, CaptureAnalysis, is_inner, read_captures
 from nfslab.evidence.capture.gaps import gaps
 from nfslab.evidence.capture.section import summary
-from nfslab.evidence.capture.verdict import SENT_AGAIN, sentences
+from nfslab.evidence.capture.verdict import RETRANSMITTED, sentences
 
 from tests.trace.generator import files
 
@@ -38,10 +38,10 @@ def contradicts(analysis: CaptureAnalysis) -> bool:
     """Whether its report says that something was lost, and that nothing was."""
     found = gaps(analysis)
     text = " ".join([*summary(analysis), *sentences(analysis, found)])
-    none = any(words in text for words in ("nothing lost", "no loss", "nothing sent again"))
+    none = any(words in text for words in ("nothing lost", "no loss", "nothing retransmitted"))
     again = analysis.content["stalls"].get("evidence", {})
     lost = any(gap["kind"] in ("network_loss", "capture_loss") for gap in found)
-    sent_again = any(again.get(name) for name in ("received_twice", *SENT_AGAIN))
+    sent_again = any(again.get(name) for name in ("received_twice", *RETRANSMITTED))
     return none and (lost or sent_again)
 
 

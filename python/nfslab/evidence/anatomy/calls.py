@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.nfs_server.breakdown import BreakdownFacts
     from nfslab.evidence.nfs_server.served import Served
 
-SENT_AGAIN: Final = "sent again"
+RETRANSMITTED: Final = "retransmitted"
 PAUSED: Final = "server pause"
 WAITING: Final = ("storage", "final_sync")
 """Parts of an operation on files that wait for storage."""
@@ -108,7 +108,7 @@ def within_storage(
     if together is None or not together.under_way_ns or not waiting_ns:
         return list(parts)
     sums = dict(call_shares(calls.shared_ns)) if calls.shared_ns else {}
-    sums[SENT_AGAIN] = float(together.resent_wait_ns)
+    sums[RETRANSMITTED] = float(together.resent_wait_ns)
     shares = _shares(sums, together.paused_waiting_ns, together.paused_service_ns)
     # Each thread waits at most while some call is under way.
     under_way = min(together.under_way_ns * threads / operations / waiting_ns, 1.0)
@@ -122,8 +122,8 @@ def divided_by_calls(
 ) -> PartFacts:
     """The part divided by where calls of these kinds spent their time, as far as it fits in.
 
-    Each such call is waited for within the part, by one operation. What was sent again and what lay
-    in a pause of the server is known of all calls together: these have their share of it.
+    Each such call is waited for within the part, by one operation. What was retransmitted and what
+    lay in a pause of the server is known of all calls together: these have their share of it.
     """
     rows = [row for row in calls.rows if row.operation != ALL and kind(row.operation)]
     sums: dict[str, float] = {}
@@ -135,7 +135,7 @@ def divided_by_calls(
     if together is not None and all_ns:
         # Times of all calls are shared among those under way; these are each call's own.
         own = sum(sums.values()) / all_ns
-        sums[SENT_AGAIN] = together.resent_wait_ns * own
+        sums[RETRANSMITTED] = together.resent_wait_ns * own
         waiting_ns, service_ns = (
             ns * own for ns in (together.paused_waiting_ns, together.paused_service_ns)
         )

@@ -148,7 +148,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "server queue": Meaning("server queue", "read by the server, not yet begun"),
     "server processing": Meaning("server processing", "the server carries it out"),
     "reply transit": Meaning("reply transit", "the reply's way, until the client notices"),
-    "sent again": Meaning("sent again", "until the client sent the call once more"),
+    "retransmitted": Meaning("retransmitted", "until the client retransmitted the call"),
     "server pause": Meaning("server pause", "the server ended nothing, far longer than usual"),
     "outside": Meaning("client and wire", "not at the server: the client, and transit"),
     "late": Meaning("late start", "later than planned"),

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 NS: Final = 1e9
 CODE: Final = 0x0FFF
 MARKS: Final = (
-    ("sent again", 1 << 12, "cross"),
+    ("retransmitted", 1 << 12, "cross"),
     ("error", 1 << 13, "diamond"),
     ("duplicate reply", 1 << 14, "rect"),
     ("answered before it was sent", 1 << 15, "rect"),
@@ -95,8 +95,8 @@ def calls_figures(
         for panel in section["panels"]
     ]
     some = (
-        "The slowest calls, those sent again, failed or without a reply, and a fair sample of 1 in "
-        f"{count(density['sample_one_in'])} of all. Shaded: stalls, pauses and losses."
+        "The slowest calls, those retransmitted, failed or without a reply, and a fair sample of 1 "
+        f"in {count(density['sample_one_in'])} of all. Shaded: stalls, pauses and losses."
     )
     shown = sum(p["slowest"] + p["marked"] + p["sample"] for p in section["panels"])
     view = View(lambda: _points(load(), LISTS, end_s), caption=f"{count(shown)} of {many} calls.")
@@ -272,7 +272,7 @@ def _heat(capture: CaptureAnalysis, name: str, end_s: float) -> Heat:
     flat = np.zeros(columns * rows, dtype=np.int64)
     # How many empty cells lie before each, then what it holds.
     flat[np.cumsum(pairs[:, 0] + 1) - 1] = pairs[:, 1]
-    # The last two rows count the calls without a reply, and those sent again once more.
+    # The last two rows count the calls without a reply, and those retransmitted once more.
     cells = flat.reshape(columns, rows)[:, : rows - 2].T
     used = np.flatnonzero(cells.any(axis=0))
     wide = int(used[-1]) + 1 if used.size else 1

@@ -33,7 +33,7 @@ KINDS = {
     "server_stalled": ("S", "server stalled", "calls were outstanding, and none was answered"),
     "server_restarted": ("R", "server restarted", "it refused connections"),
     "connection_reset": ("C", "connection reset", "it was reset or closed, and begun again"),
-    "network_loss": ("N", "network loss", "data was lost, and came when it was sent again"),
+    "network_loss": ("N", "network loss", "data was lost, and came when it was retransmitted"),
     "client_waited": ("W", "client waited", "the server answered others, but not this client"),
     "connection_waited": (
         "K",

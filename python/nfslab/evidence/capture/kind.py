@@ -235,7 +235,7 @@ def _whole(points: Sequence[Same[CaptureFacts]]) -> Table:
         POINT, RUNS,
         (Column("calls"), _median_calls),
         (Column("without reply"), total(lambda run: run.unanswered, "severe")),
-        (Column("sent again"), total(lambda run: run.retransmissions, "warning")),
+        (Column("retransmitted"), total(lambda run: run.retransmissions, "warning")),
         *((_held_columns(kind), partial(_held_cells, kind)) for kind in held),
         ([Column("in the network", hint="share of the time of the calls that could be split, "
                  "if most"), Column("in the server")], _split),

@@ -50,7 +50,7 @@ def operations(analysis: CaptureAnalysis) -> Table:
         (Column("calls"), lambda row: count(row["calls"])),
         (Column("answered"), lambda row: count(row["answered"])),
         (Column("without reply"), lambda row: count(row["unanswered"], "severe")),
-        (Column("sent again", hint=again), lambda row: count(row["retransmissions"], "severe")),
+        (Column("retransmitted", hint=again), lambda row: count(row["retransmissions"], "severe")),
         (Column("duplicate replies"), lambda row: count(row["duplicate_replies"], "severe")),
         (Column("errors", False, "by status; NFS3ERR_NOENT and the like are no fault"), _errors),
         (Column("read"), lambda row: size(row["bytes_read"])),
@@ -117,7 +117,7 @@ def gap_table(found: Sequence[Gap], figure: str) -> Table | None:
         (Column("at most", hint=longest), lambda gap: latency(gap["not_longer_than_ns"])),
         (Column("waiting", hint="calls outstanding, at most"),
          lambda gap: count(gap["outstanding_peak"])),
-        (Column("sent again", hint="RPC retransmissions during it"),
+        (Column("retransmitted", hint="RPC retransmissions during it"),
          lambda gap: count(gap["retransmissions"])),
         (Column("TCP again"), lambda gap: count(gap["tcp_retransmissions"])),
         (Column("frames", False, "the frame before it and the frame that ended it"),
@@ -174,7 +174,7 @@ def _tcp_rows(what: str, tcp: TcpTotals) -> list[Row]:
     if tcp["window_min_bytes"] is not None:
         rows.append([text(f"TCP {what}: window, least"), size(tcp["window_min_bytes"])])
     for times, name in (
-        (tcp["retransmitted_segments"], "segments sent again"),
+        (tcp["retransmitted_segments"], "segments retransmitted"),
         (tcp["timeouts"], "timeouts"),
         (tcp["out_of_order"], "segments out of order"),
         (tcp["zero_windows"], "zero windows"),

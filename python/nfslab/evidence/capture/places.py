@@ -53,7 +53,7 @@ _COUNTED: list[Shown[CountedRow]] = [
     ([Column("READ"), Column("WRITE"), Column("COMMIT"),
       Column("attributes", hint="GETATTR, ACCESS and LOOKUP"), Column("other")],
      lambda row: [count(row["calls_by_kind"][kind]) for kind in KINDS]),
-    (Column("sent again"), lambda row: count(row["retransmissions"], "severe")),
+    (Column("retransmitted"), lambda row: count(row["retransmissions"], "severe")),
     (Column("errors"), _errors),
     (Column("read"), lambda row: size(row["bytes_read"])),
     (Column("written"), lambda row: size(row["bytes_written"])),
@@ -244,7 +244,7 @@ def not_split(section: NetworkContent) -> str:
     left = section["not_split"]
     reasons = [
         ("udp", "over UDP, which acknowledges nothing"),
-        ("sent_again", "sent more than once"),
+        ("sent_again", "retransmitted"),
         ("no_round_trip", "on a connection without a measured round trip"),
         ("only_upper_bound", "on a connection of whose round trip only a bound is known"),
     ]
@@ -268,7 +268,7 @@ def flows(section: NetworkContent) -> Table | None:
         (Column("from", False), lambda row: text(row[0])),
         (Column("segments"), lambda row: count(row[1]["segments"])),
         (Column("bytes"), lambda row: size(row[1]["bytes"])),
-        (Column("sent again"), lambda row: count(row[1]["retransmitted_segments"], "severe")),
+        (Column("retransmitted"), lambda row: count(row[1]["retransmitted_segments"], "severe")),
         (Column("rate"), lambda row: share(row[1]["retransmission_rate"])),
         (Column("out of order"), lambda row: count(row[1]["out_of_order"])),
         (Column("zero windows"), lambda row: count(row[1]["zero_windows"])),

@@ -52,17 +52,17 @@ def sentences(analysis: CaptureAnalysis, found: Sequence[Gap]) -> list[str]:
 
 
 def _nothing(analysis: CaptureAnalysis) -> str:
-    """What is said where no gap is, and no call was sent again."""
+    """What is said where no gap is, and no call was retransmitted."""
     section = analysis.content.get("stalls")
     evidence = section.get("evidence", {}) if section else {}
-    segments = sum(evidence.get(name, 0) for name in SENT_AGAIN)
-    again = f"TCP sent segments again {_times(segments)}."
+    segments = sum(evidence.get(name, 0) for name in RETRANSMITTED)
+    again = f"TCP retransmitted segments {_times(segments)}."
     if causes.has_loss(analysis) or causes.fronts_cut(analysis):
         seen = "Of what was captured: no stall"
-        return f"{seen}. {again}" if segments else f"{seen}, and nothing sent again."
+        return f"{seen}. {again}" if segments else f"{seen}, and nothing retransmitted."
     if segments:
         return f"No stall was found. {again}"
-    return "No stall, no loss and nothing sent again was found."
+    return "No stall, no loss and nothing retransmitted was found."
 
 
 def _replies(analysis: CaptureAnalysis) -> str:
@@ -139,7 +139,7 @@ GAPS = (
     ("server_stalled", "The server stalled", "while calls were outstanding"),
     ("server_restarted", "The server restarted", "until connections were accepted again"),
     ("connection_reset", "A connection was reset or closed", "until another one was begun"),
-    ("network_loss", "The network lost data and held up calls", "until data was sent again"),
+    ("network_loss", "The network lost data and held up calls", "until data was retransmitted"),
     ("server_full", "The server took no more bytes", "while its window was zero"),
     ("client_full", "A client took no more bytes", "while answers waited for its window"),
     (
@@ -156,7 +156,7 @@ GAPS = (
     ),
 )
 CONNECTIONS_NAMED = 4
-SENT_AGAIN = ("holes_filled", "sent_again_acknowledged", "sent_again_unacknowledged")
+RETRANSMITTED = ("holes_filled", "sent_again_acknowledged", "sent_again_unacknowledged")
 """Segments of TCP that were, by what they were good for."""
 STALLS = (
     ("server_process_slow", "its host went on acknowledging: the server's process was late"),
@@ -235,13 +235,13 @@ def _times(count: int) -> str:
 
 
 def _again(analysis: CaptureAnalysis, rows: Sequence[OperationRow]) -> list[str]:
-    """What was sent again; why is told by the gaps alone."""
+    """What was retransmitted; why is told by the gaps alone."""
     again = sum(row["retransmissions"] for row in rows)
     duplicates = sum(row["duplicate_replies"] for row in rows)
     told = []
     if again or duplicates:
         most = max(rows, key=lambda row: row["retransmissions"])
-        text = f"Calls were sent again {_times(again)}" if again else "No call was sent again"
+        text = f"Calls were retransmitted {_times(again)}" if again else "No call was retransmitted"
         if again:
             text += f", most often {spelling.operation(most)} ({most['retransmissions']:,})"
         if duplicates:
@@ -251,7 +251,7 @@ def _again(analysis: CaptureAnalysis, rows: Sequence[OperationRow]) -> list[str]
     stalls = analysis.content.get("stalls")
     if stalls and (needless := stalls.get("evidence", {}).get("received_twice")):
         told.append(
-            f"TCP sent data again needlessly {_times(needless)}: the receiver had it already."
+            f"TCP retransmitted data needlessly {_times(needless)}: the receiver had it already."
         )
     return told
 

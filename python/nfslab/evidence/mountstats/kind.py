@@ -46,8 +46,8 @@ _SERIES: Final = (
         {"backlog": "for a slot", "in_flight": "for a reply"},
     ),
     PanelSpec(
-        "mountstats_again", "Kernel NFS calls sent again, timeouts", "1/s",
-        {"again_per_s": "sent again", "timeouts_per_s": "timeouts"},
+        "mountstats_again", "Kernel NFS retransmissions, timeouts", "1/s",
+        {"again_per_s": "retransmitted", "timeouts_per_s": "timeouts"},
     ),
 )  # fmt: skip
 NOTE: Final = (
@@ -155,7 +155,7 @@ class MountstatsEvidence(EvidenceKind[MountstatsFacts]):
         )
 
     def panels(self, run: SealedRun) -> Sequence[Panel]:
-        """Calls, bytes, times, what waits, what was sent again."""
+        """Calls, bytes, times, what waits, what was retransmitted."""
         wanted = [name for spec in _SERIES for name in spec.labels]
         series = read_named(run, "mountstats_series", "target", wanted)
         return [panel for spec in _SERIES for panel in named_panel(spec, series)]
@@ -175,7 +175,7 @@ def _sentences(mounts: Mounts) -> list[str]:
         timeouts = sum(one.sum("timeouts") for one in same)
         if again > 0 or timeouts:
             made.append(
-                f"{label}, {target}: {again:,} calls were sent again, "
+                f"{label}, {target}: {again:,} calls were retransmitted, "
                 f"{timeouts:,} waited for a major timeout."
             )
         if connects := sum(one.of_transports("connects") for one in same):
@@ -195,7 +195,7 @@ def _mount_table(mounts: Mounts) -> Table:
         (Column("queue"), median(lambda m: m.by_call_ns("queue_ms"), "ns")),
         (Column("round trip"), median(lambda m: m.by_call_ns("round_trip_ms"), "ns")),
         (Column("whole call"), median(lambda m: m.by_call_ns("execute_ms"), "ns")),
-        (Column("sent again"), total(lambda m: m.sum("sends") - m.sum("calls"), "warning")),
+        (Column("retransmitted"), total(lambda m: m.sum("sends") - m.sum("calls"), "warning")),
         (Column("major timeouts"), total(lambda m: m.sum("timeouts"), "severe")),
         (Column("errors", hint="replies with another status than OK"),
          total(lambda m: m.sum("errors"))),
@@ -212,7 +212,7 @@ def _operation_table(mounts: Mounts) -> Table:
         (Column("queue"), median(lambda one: one.by_call_ns("queue_ms"), "ns")),
         (Column("round trip"), median(lambda one: one.by_call_ns("round_trip_ms"), "ns")),
         (Column("whole call"), median(lambda one: one.by_call_ns("execute_ms"), "ns")),
-        (Column("sent again"), total(lambda one: one.sends - one.calls, "warning")),
+        (Column("retransmitted"), total(lambda one: one.sends - one.calls, "warning")),
         (Column("errors"), total(lambda one: one.errors)),
     ], note=note)  # fmt: skip
 

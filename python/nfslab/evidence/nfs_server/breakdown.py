@@ -197,7 +197,7 @@ def take_apart(client: pa.Table, server: pa.Table, error_ns: int = 0) -> Breakdo
     once = integers(client["sends"]) == 1
     left_out = {
         "not answered": int((timed & ~answered).sum()),
-        "sent more than once": int((timed & answered & ~once).sum()),
+        "retransmitted": int((timed & answered & ~once).sum()),
     }
     clock = shared_time(client.filter(timed & answered))
     wholes = integers(client["completed_ns"]) - integers(client["enqueued_ns"])

@@ -3,7 +3,7 @@
 Needs both records of a run: `rpc` with every call, and `nfs_server`. By point over all runs: sums
 of the parts are exact, the p99 is the median of the runs'. Then each run by operation.
 
-What is left out is no random part (calls sent again are the slow ones): of how many calls the
+What is left out is no random part (retransmitted calls are the slow ones): of how many calls the
 figures are is said wherever not all are in them; below `SHARE_LEAST` no part is named the largest.
 """
 

@@ -39,8 +39,8 @@ _SERIES: Final = (
     ),
     PanelSpec("rpc_round_trip", "NFS round trip", "ms", {"round_trip_ms": ""}),
     PanelSpec(
-        "rpc_again", "NFS calls sent again, timeouts", "1/s",
-        {"retransmissions_per_s": "sent again", "major_timeouts_per_s": "timeouts"},
+        "rpc_again", "NFS retransmissions, timeouts", "1/s",
+        {"retransmissions_per_s": "retransmitted", "major_timeouts_per_s": "timeouts"},
     ),
 )  # fmt: skip
 _WINDOW: Final = PanelSpec(
@@ -144,7 +144,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         )
 
     def panels(self, run: SealedRun) -> Sequence[Panel]:
-        """Rates, queue, round trip, what was sent again, the congestion window."""
+        """Rates, queue, round trip, what was retransmitted, the congestion window."""
         series = _read_series(run)
         made = [panel for spec in _SERIES for panel in named_panel(spec, series)]
         window = read_named(run, "rpc_tcp", "connection", list(_WINDOW.labels))
@@ -200,7 +200,7 @@ def _mount_table(mounts: Sequence[Same[ClientFacts]]) -> Table:
         (Column("most"), lambda m: cells.quantity(max(c.outstanding_max for c in m.runs), "1")),
         (Column("queued"), median(lambda c: c.queue, "1")),
         (Column("most"), lambda m: cells.quantity(max(c.queue_max for c in m.runs), "1")),
-        (Column("sent again"), total(lambda c: c.retransmissions, "warning")),
+        (Column("retransmitted"), total(lambda c: c.retransmissions, "warning")),
         (Column("major timeouts"), total(lambda c: c.major_timeouts, "severe")),
     ])  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 Needs both ends' captures of a run: `capture` with all calls, and `capture_server`. One transit
 by itself is told with how far the clocks may move it, and not at all where the calls disprove the
-clocks; the two together always. Calls that were sent again are left out: of how many a figure is,
-is said.
+clocks; the two together always. Calls that were retransmitted are left out: of how many a figure
+is, is said.
 """
 
 from __future__ import annotations
