@@ -219,7 +219,7 @@ def test_what_happens_stands_below() -> None:
     screen, views = Screen(1.0), Views()
     for one in (mount(0, 1, 1), mount(1, 2, 1, calls=1), mount(2, 2, 1, calls=1)):
         screen.show(views.take([one]), [], "12:00:00")
-    assert "no reply for at least 1 s, outstanding: 1" in screen.events[-1]
+    assert "no reply for at least 1 s, in flight: 1" in screen.events[-1]
     screen.show(views.take([mount(3, 2, 2)]), [], "12:00:03")
     assert "12:00:03 /m: it answers again" in screen.text("12:00:03").plain
     for _ in range(EVENTS_MOST):

@@ -40,7 +40,7 @@ UP: Final = (b"\x1b[A", b"\x1bOA", b"k")
 DOWN: Final = (b"\x1b[B", b"\x1bOB", b"j")
 SORTS: Final = {
     "calls": "calls_per_s", "sent": "sent_bytes_per_s", "received": "received_bytes_per_s",
-    "queue": "queue_ms", "round trip": "round_trip_ms", "name": "",
+    "backlog": "queue_ms", "round trip": "round_trip_ms", "name": "",
 }  # fmt: skip
 """What rows are sorted by -> figure."""
 KEYS: Final = "q quit   ↑ ↓ mount   s sort   space pause   + - interval"
@@ -140,15 +140,15 @@ class Screen:
 
 
 MOUNT_HEAD: Final = (
-    "mount", "", "calls", "round trip", "queue", "outstanding", "sent", "received", "retransmitted",
+    "mount", "", "calls", "round trip", "backlog", "in flight", "sent", "received", "retrans",
     "timeouts", "client",
 )  # fmt: skip
 SERVER_HEAD: Final = (
-    "server", "", "calls", "replies", "in work", "read", "written", "connections", "retransmitted",
+    "server", "", "calls", "replies", "in flight", "read", "written", "connections", "retrans",
     "of",
 )  # fmt: skip
 OPERATION_HEAD: Final = (
-    "calls", "round trip", "queue", "sent", "received", "retransmitted", "errors",
+    "calls", "round trip", "backlog", "sent", "received", "retrans", "errors",
 )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ FILE_HEAD: Final = ("READs", "WRITEs", "COMMITs", "read", "written")
 
 def _told(one: View) -> str:
     if one.state == "stalled":
-        calls = "" if one.outstanding is None else f", outstanding: {one.outstanding}"
+        calls = "" if one.outstanding is None else f", in flight: {one.outstanding}"
         return f"no reply for at least {quantity(one.stalled_s, 's')}{calls}"
     return "its process does not answer" if one.state == "silent" else one.state
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NS = 1_000_000_000
 # kind: (letter, name, its meaning)
 KINDS = {
-    "server_stalled": ("S", "server stalled", "calls were outstanding, and none was answered"),
+    "server_stalled": ("S", "server stalled", "calls were in flight, and none was answered"),
     "server_restarted": ("R", "server restarted", "it refused connections"),
     "connection_reset": ("C", "connection reset", "it was reset or closed, and begun again"),
     "network_loss": ("N", "network loss", "data was lost, and came when it was retransmitted"),
@@ -44,7 +44,7 @@ KINDS = {
     "client_full": ("Z", "client took no bytes", "its window was zero: answers waited for it"),
     "told_to_wait": ("T", "client told to wait", "the server asked to be asked again later"),
     "capture_loss": ("L", "lost by the capture", "the capture lacks bytes here"),
-    "client_paused": ("P", "client paused", "nothing was outstanding"),
+    "client_paused": ("P", "client paused", "nothing was in flight"),
     "unknown": ("U", "cannot be told", "slow, lost or paused: not to be told from here"),
 }
 BANDS = frozenset({"server", "client"})

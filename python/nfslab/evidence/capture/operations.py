@@ -115,7 +115,7 @@ def gap_table(found: Sequence[Gap], figure: str) -> Table | None:
          lambda gap: Cell(f"{gap['from_s']:.6f}", span(gap["from_s"], gap["to_s"]))),
         (Column("length"), lambda gap: latency(gap["length_ns"])),
         (Column("at most", hint=longest), lambda gap: latency(gap["not_longer_than_ns"])),
-        (Column("waiting", hint="calls outstanding, at most"),
+        (Column("waiting", hint="calls in flight, at most"),
          lambda gap: count(gap["outstanding_peak"])),
         (Column("retransmitted", hint="RPC retransmissions during it"),
          lambda gap: count(gap["retransmissions"])),
@@ -146,7 +146,7 @@ def span(from_s: float, to_s: float) -> str:
 
 
 def load_table(analysis: CaptureAnalysis) -> Table | None:
-    """Throughput, calls outstanding, what TCP had to do: totals and extremes."""
+    """Throughput, calls in flight, what TCP had to do: totals and extremes."""
     section = analysis.content.get("rpcstat")
     if not section or not analysis.looked_at_ns:
         return None
@@ -157,8 +157,8 @@ def load_table(analysis: CaptureAnalysis) -> Table | None:
         [text("calls answered"), quantity(totals["answered"] * per_s, "1/s")],
         [text("read"), quantity(totals["read_bytes"] * per_s, "B/s")],
         [text("written"), quantity(totals["written_bytes"] * per_s, "B/s")],
-        [text("calls outstanding, mean"), quantity(queue["mean"], "1")],
-        [text("calls outstanding, most"), count(queue["max"])],
+        [text("calls in flight, mean"), quantity(queue["mean"], "1")],
+        [text("calls in flight, max"), count(queue["max"])],
     ]
     if queue["slots_max"]:
         rows.append([text("NFSv4.1 slots in use, most"), count(queue["slots_max"])])

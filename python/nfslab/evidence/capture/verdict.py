@@ -136,7 +136,7 @@ def _hidden(content: TraceContent, rows: Sequence[OperationRow]) -> list[str]:
 
 
 GAPS = (
-    ("server_stalled", "The server stalled", "while calls were outstanding"),
+    ("server_stalled", "The server stalled", "while calls were in flight"),
     ("server_restarted", "The server restarted", "until connections were accepted again"),
     ("connection_reset", "A connection was reset or closed", "until another one was begun"),
     ("network_loss", "The network lost data and held up calls", "until data was retransmitted"),
@@ -215,7 +215,7 @@ def _gaps(analysis: CaptureAnalysis, found: Sequence[Gap]) -> list[str]:
         time_ns = section["totals"]["client_paused"]["time_ns"]
         told.append(
             f"The client paused {_times(section['totals']['client_paused']['count'])}, "
-            f"{numbers.quantity(time_ns, 'ns')} in all, with nothing outstanding: that time is not "
+            f"{numbers.quantity(time_ns, 'ns')} in all, with nothing in flight: that time is not "
             f"the storage's. Longest: {lengths(paused, 1)}."
         )
     return told

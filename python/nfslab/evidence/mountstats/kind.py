@@ -39,7 +39,7 @@ _SERIES: Final = (
     ),
     PanelSpec(
         "mountstats_times", "Kernel NFS times of a call", "ms",
-        {"queue_ms": "queue", "round_trip_ms": "round trip", "execute_ms": "whole call"},
+        {"queue_ms": "RPC backlog", "round_trip_ms": "round trip", "execute_ms": "whole call"},
     ),
     PanelSpec(
         "mountstats_waiting", "Kernel NFS calls waiting at a send", "1",
@@ -192,7 +192,7 @@ def _mount_table(mounts: Mounts) -> Table:
         (Column("calls"), median(lambda m: m.sum("calls") / m.wall_s, "1/s")),
         (Column("sent"), median(lambda m: m.sum("bytes_sent") / m.wall_s, "B/s")),
         (Column("received"), median(lambda m: m.sum("bytes_received") / m.wall_s, "B/s")),
-        (Column("queue"), median(lambda m: m.by_call_ns("queue_ms"), "ns")),
+        (Column("RPC backlog"), median(lambda m: m.by_call_ns("queue_ms"), "ns")),
         (Column("round trip"), median(lambda m: m.by_call_ns("round_trip_ms"), "ns")),
         (Column("whole call"), median(lambda m: m.by_call_ns("execute_ms"), "ns")),
         (Column("retransmitted"), total(lambda m: m.sum("sends") - m.sum("calls"), "warning")),
@@ -209,7 +209,7 @@ def _operation_table(mounts: Mounts) -> Table:
         (Column("calls"), median(lambda one: one.calls, "1")),
         (Column("sent a call"), median(lambda one: one.bytes_by_call("bytes_sent"), "B")),
         (Column("received a call"), median(lambda one: one.bytes_by_call("bytes_received"), "B")),
-        (Column("queue"), median(lambda one: one.by_call_ns("queue_ms"), "ns")),
+        (Column("RPC backlog"), median(lambda one: one.by_call_ns("queue_ms"), "ns")),
         (Column("round trip"), median(lambda one: one.by_call_ns("round_trip_ms"), "ns")),
         (Column("whole call"), median(lambda one: one.by_call_ns("execute_ms"), "ns")),
         (Column("retransmitted"), total(lambda one: one.sends - one.calls, "warning")),

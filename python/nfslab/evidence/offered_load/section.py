@@ -115,8 +115,8 @@ def points_table(found: OfferedLoad) -> Table:
     columns += [Column("offered"), Column("achieved"), Column("interval")]
     columns += [Column(name, hint="response time") for name in RESPONSES]
     columns += [
-        Column("outstanding", hint="operations in the system, mean over the measured window"),
-        Column("rate × response", hint="Little's law: has to be about what is outstanding"),
+        Column("in flight", hint="operations in the system, mean over the measured window"),
+        Column("rate × response", hint="Little's law: has to be about what is in flight"),
         Column("runs"),
         Column("verdict", numeric=False),
     ]

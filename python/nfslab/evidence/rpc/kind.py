@@ -34,8 +34,8 @@ _SERIES: Final = (
         {"enqueued_per_s": "entering", "answered_per_s": "answered"},
     ),
     PanelSpec(
-        "rpc_queue", "NFS calls outstanding and queued", "1",
-        {"outstanding": "outstanding", "queue": "queued"},
+        "rpc_queue", "NFS calls in flight, RPC backlog", "1",
+        {"outstanding": "in flight", "queue": "RPC backlog"},
     ),
     PanelSpec("rpc_round_trip", "NFS round trip", "ms", {"round_trip_ms": ""}),
     PanelSpec(
@@ -196,10 +196,10 @@ def _mount_table(mounts: Sequence[Same[ClientFacts]]) -> Table:
         (Column("calls answered"), median(lambda c: c.answered_per_s, "1/s")),
         (Column("round trip", hint="mean of all answered calls, first send to reply"),
          median(lambda c: c.round_trip_ms, "ms")),
-        (Column("outstanding"), median(lambda c: c.outstanding, "1")),
-        (Column("most"), lambda m: cells.quantity(max(c.outstanding_max for c in m.runs), "1")),
-        (Column("queued"), median(lambda c: c.queue, "1")),
-        (Column("most"), lambda m: cells.quantity(max(c.queue_max for c in m.runs), "1")),
+        (Column("in flight"), median(lambda c: c.outstanding, "1")),
+        (Column("max"), lambda m: cells.quantity(max(c.outstanding_max for c in m.runs), "1")),
+        (Column("RPC backlog"), median(lambda c: c.queue, "1")),
+        (Column("max"), lambda m: cells.quantity(max(c.queue_max for c in m.runs), "1")),
         (Column("retransmitted"), total(lambda c: c.retransmissions, "warning")),
         (Column("major timeouts"), total(lambda c: c.major_timeouts, "severe")),
     ])  # fmt: skip
