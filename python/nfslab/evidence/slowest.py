@@ -37,7 +37,7 @@ MOST: Final = 0.05
 """Of all that may be at or above the percentile: where more have the same time, none is slowest."""
 SHARE_LEAST: Final = 0.9
 """Of the slowest that were taken apart."""
-TITLE: Final = "Of the slowest 1 %"
+TITLE: Final = "Above the 99th percentile"
 NOTE: Final = (
     "Single operations at or above the 99th percentile of each run, and the same parts of all; "
     "means over the runs."
@@ -142,10 +142,10 @@ class PointSlowest(_Wholes):
         """How long they are, and the part that is most longer than in all."""
         most = max(self.parts, key=lambda part: part.slow_ns - part.ns)
         return (
-            f"{self.label}: the slowest 1 % of {plural(self.of)} ({count(self.slow)} of "
+            f"{self.label}: {plural(self.of)} above p99 ({count(self.slow)} of "
             f"{count(self.operations)}, from {quantity(self.threshold_ns, 'ns')} on) take "
-            f"{quantity(self.slow_ns, 'ns')}, all {quantity(self.mean_ns, 'ns')}; most of it in "
-            f"{label_of(most.name)}: {quantity(most.slow_ns, 'ns')} instead of "
+            f"{quantity(self.slow_ns, 'ns')} on average, all {quantity(self.mean_ns, 'ns')}; most "
+            f"of it in {label_of(most.name)}: {quantity(most.slow_ns, 'ns')} instead of "
             f"{quantity(most.ns, 'ns')}."
         )
 
@@ -195,7 +195,7 @@ def slowest_table(rows: Sequence[PointSlowest], label_of: Callable[[str], str]) 
     """The whole and each part, of all and of the slowest, the part that grew most first."""
     columns = [
         Column("point", False), Column("of", False), Column("part", False), Column("mean"),
-        Column("of the slowest 1 %"), Column("longer by"),
+        Column("mean above p99"), Column("difference"),
     ]  # fmt: skip
     made: list[list[Cell]] = []
     for row in rows:
@@ -219,7 +219,7 @@ def slowest_table(rows: Sequence[PointSlowest], label_of: Callable[[str], str]) 
 def left_out(runs: Iterable[tuple[str, Sequence[SlowestFacts]]]) -> list[str]:
     """Runs (by label) of whose slowest operations too few were taken apart, in sentences."""
     return [
-        f"{label}: of the slowest 1 % of {plural(one.of)} only {count(one.apart)} of "
+        f"{label}: of the {plural(one.of)} above p99 only {count(one.apart)} of "
         f"{count(one.slow)} could be taken apart: nothing is said of them."
         for label, run in runs
         for one in run

@@ -33,7 +33,7 @@ WITHIN: Final = 0.95
 """Of the syncs' time that lies in some transaction."""
 PARTS: Final = ("late", "wal_fsync", "other")
 SEVERAL: Final = (
-    "Of the slowest 1 % of transactions nothing is said with several clients: which process served "
+    "Of the transactions above p99 nothing is said with several clients: which process served "
     "which of them is not recorded."
 )
 

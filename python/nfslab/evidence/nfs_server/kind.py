@@ -260,7 +260,7 @@ def _table(facts: BreakdownFacts) -> Table:
         (Column("mean"), lambda row: latency(row.summary.whole_mean_ns)),
         (part_columns(PARTS), lambda row: part_cells(row.summary.mean_ns, row.summary.share)),
         (Column("p99", hint="of the whole"), lambda row: latency(row.summary.whole_p99_ns)),
-        (Column("largest in the slowest 1 %", numeric=False, hint="and its share there"),
+        (Column("largest above p99", numeric=False, hint="and its share there"),
          lambda row: text(_slowest(row, facts.ways_joined))),
     ])  # fmt: skip
 
@@ -297,7 +297,7 @@ def sentences(facts: BreakdownFacts) -> list[str]:
         if row.largest_slow is not None:
             slow, slow_share = row.largest_slow
             also = "too" if slow == place else f"it is {_named(slow, facts.ways_joined)}"
-            said += f"; in the slowest 1 % {also} ({percent(slow_share)})"
+            said += f"; above p99 {also} ({percent(slow_share)})"
         found.append(said + ".")
     return found
 

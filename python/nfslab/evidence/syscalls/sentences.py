@@ -49,7 +49,7 @@ def sentences(facts: SyscallFacts) -> list[str]:
         slow = _shares_text(row.summary.slow_share, STEPS, STEP_WORDS, most=1)
         said.append(
             f"On {row.target}, {count(row.summary.calls)} x {row.what} of {row.file_class} spent "
-            f"{shares}; the slowest 1 %: {slow}."
+            f"{shares}; above p99: {slow}."
         )
     for block in (facts.waits.blocks or ())[:ROWS_SAID]:
         shares = _shares_text(block.summary.share, PARTS, BLOCK_WORDS)
