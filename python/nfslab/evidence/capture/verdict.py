@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.capture.gaps import Gap
 
 NS = 1_000_000_000
-WORDS = {"loss": "Missing", "doubt": "Doubt", "network": "Network", "note": "Note"}
+WORDS = {"loss": "Missing", "doubt": "Warning", "network": "Network", "note": "Note"}
 
 
 def sentences(analysis: CaptureAnalysis, found: Sequence[Gap]) -> list[str]:
