@@ -87,7 +87,7 @@ def test_two_experiments_say_that_they_are_not_paired(tmp_path: Path, capsys: Ca
     said = nfslab(capsys, "compare", base, new, "--metric", "tps", "--metric", "latency_p99_ms")
     assert "not paired" in said.out
     assert f"note: {NOT_INTERLEAVED}" in said.out
-    assert "only in base (2)" in said.out
+    assert "only in baseline (2)" in said.out
     assert "only in new (2)" in said.out
     assert "\nlatency_p99_ms\n" in said.out
 

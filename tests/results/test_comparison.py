@@ -130,7 +130,7 @@ def test_levels_meet_as_numbers(tmp_path: Path) -> None:
 def test_unequal_durability_comes_first() -> None:
     path = planted(volatile=("log apart",))
     found = compare(f"{path}:placement=together", f"{path}:placement=log apart")
-    assert re.match("UNEQUAL.* base is stable, new is volatile", found.durability_line)
+    assert re.match("UNEQUAL.* baseline is stable, new is volatile", found.durability_line)
     assert "tmpfs" in found.durability_line
     equal = compare(f"{path}:clients=1", f"{path}:clients=5")
     assert equal.durability_line == ""

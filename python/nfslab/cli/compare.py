@@ -101,10 +101,10 @@ def _print(comparison: SelectionComparison, judgements: list[Judgement]) -> None
         if comparison.paired_by_block
         else "two experiments, not paired: drift between them counts as a difference"
     )
-    click.echo(f"base  {comparison.base_label}\nnew   {comparison.new_label}\n({how})")
+    click.echo(f"baseline  {comparison.base_label}\nnew       {comparison.new_label}\n({how})")
     for metric in comparison.metrics:
         _print_metric(comparison, metric)
-    for side, labels in (("base", comparison.base_only), ("new", comparison.new_only)):
+    for side, labels in (("baseline", comparison.base_only), ("new", comparison.new_only)):
         if labels:
             click.echo(f"\nonly in {side} ({len(labels)}): {'; '.join(labels[:10])}")
     _print_differences(comparison)
@@ -117,7 +117,7 @@ def _print_metric(comparison: SelectionComparison, metric: str) -> None:
     from nfslab.statistics.effect_text import change, change_interval, words
 
     unit = comparison.units[metric]
-    header = ["point", "n", "base", "new", "new/base", "interval", "p (Holm)", "result"]
+    header = ["point", "n", "baseline", "new", "new/baseline", "interval", "p (Holm)", "result"]
     shown = list(zip(comparison.points, comparison.results[metric], strict=True))
     rows = [
         [
@@ -158,7 +158,7 @@ def _print_differences(comparison: SelectionComparison) -> None:
         click.echo(f"\n{title if found else none}")
         if found:
             rows = [[item.what, item.base, item.new] for item in found]
-            click.echo(table(["", "base", "new"], rows))
+            click.echo(table(["", "baseline", "new"], rows))
 
 
 def _print_judgements(judgements: list[Judgement]) -> None:

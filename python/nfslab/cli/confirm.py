@@ -30,7 +30,7 @@ Examples:
   nfslab confirm results/quickstart-1a2b3c4d log_sync --write mine.toml --no-run
 
 The experiment is the finding's point as it was, and with one lever pulled, in turns: what it
-depends on as at the base, a setting, or a delay of its calls in several sizes. The
+depends on as at the baseline, a setting, or a delay of its calls in several sizes. The
 prediction stands in its file before anything runs. Exit code 3: refuted, or not decided.
 """,
 )

@@ -86,7 +86,7 @@ def command(
     given: tuple[str, ...], mount_options: tuple[str, ...], time_s: float,
     works: list[str] | None, save: Path | None, as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
-    """Compare storages: folders, or exports HOST:/EXPORT. The first is what others stand beside."""
+    """Compare storages: folders, or exports HOST:/EXPORT. The first is the baseline."""
     from nfslab.cli.new import write_new
     from nfslab.experiment.session import Options
     from nfslab.experiment.trial import run_trial, shared_devices, storages, text

@@ -121,8 +121,8 @@ class Cause(ABC):
         """What tests it at the new point; None: nothing that a file can say.
 
         What tells it apart from other causes comes first: counting its calls by a delay, what it
-        depends on as at the base while others differ, too, a setting that takes it away. Last what
-        only repeats the comparison.
+        depends on as at the baseline while others differ, too, a setting that takes it away. Last
+        what only repeats the comparison.
         """
         return (
             self.slope(pair, analysis)
@@ -242,11 +242,11 @@ def one_of(operation: str) -> str:
 
 
 def without(pair: Compared, own: Difference) -> str:
-    """By the removal of a part: the mean operation with these parts as at the base."""
+    """By the removal of a part: the mean operation with these parts as at the baseline."""
     left_ns = pair.new.mean_ns - own.difference_ns
     return (
         f"{one_of(pair.new.operation)} would take {quantity(left_ns, 'ns')} on average, not less "
-        f"({quantity(pair.base.mean_ns, 'ns')} at the base), were all other parts as they are"
+        f"({quantity(pair.base.mean_ns, 'ns')} at the baseline), were all other parts as they are"
     )
 
 

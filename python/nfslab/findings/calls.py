@@ -54,7 +54,7 @@ UNCHANGED: Final = 0.05
 MOSTLY: Final = 0.6
 """Of a sum: it is due to this."""
 SMALLER: Final = 2 / 3
-"""Of their bytes at the base: calls that move no more are smaller."""
+"""Of their bytes at the baseline: calls that move no more are smaller."""
 LEAST_CALLS: Final = 20
 """Of both points: kinds of calls that are told from others by their times."""
 DATA: Final = ("READ", "WRITE")
@@ -132,7 +132,7 @@ class Calls:
 
     def _of_same_calls(self, stages: Sequence[str]) -> tuple[float, float]:
         """These stages of the kinds of calls that both points have, in their numbers at the new
-        one: at the base, and at the new one; ns."""
+        one: at the baseline, and at the new one; ns."""
         both = [name for name in self.new if name in self.base]
         base_ns, new_ns = (
             sum(self.new[name].per_operation * side[name].parts_ns.get(one, 0.0)
@@ -194,7 +194,7 @@ class Calls:
             # More calls queue longer: what waits is of their number, if that grew, or of neither.
             t0, t1 = (one.busy_ns if one else 0.0 for one in (base, new))
             whole += n1 * t1 - n0 * t0
-            # A kind that the base did not have is more calls, whatever they take.
+            # A kind that the baseline did not have is more calls, whatever they take.
             number += (n1 - n0) * (t0 if base else t1)
         return number / whole if whole > 0 else 0.0
 

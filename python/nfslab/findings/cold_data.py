@@ -15,7 +15,7 @@ class ColdData(NumberCause):
 
     cause: ClassVar[str] = "cold_data"
     what: ClassVar[str] = (
-        "the larger number of READs of the same size: what was in the client's memory at the base"
+        "more READs of the same size: what was in the client's memory at the baseline"
     )
     confirm: ClassVar[str] = "give the client more memory, or read once before measuring"
     depends: ClassVar[tuple[str, ...]] = ("limits.memory",)

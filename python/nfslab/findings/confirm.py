@@ -66,7 +66,7 @@ class Prediction:
 
     @classmethod
     def of(cls, finding: Finding) -> Prediction:
-        """The part goes back to what it was at the base."""
+        """The part goes back to what it was at the baseline."""
         return cls(finding.cause, finding.effect_ns, finding.interval_ns)
 
     def sentence(self) -> str:

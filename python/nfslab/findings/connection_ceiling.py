@@ -21,7 +21,7 @@ class ConnectionCeiling(ReasonCause):
 
     cause: ClassVar[str] = "connection_ceiling"
     what: ClassVar[str] = "the transit of calls with data over fewer connections"
-    confirm: ClassVar[str] = "raise nconnect to what the base has: the part goes"
+    confirm: ClassVar[str] = "raise nconnect to what the baseline has: the part goes"
     depends: ClassVar[tuple[str, ...]] = ("targets.*.nconnect",)
 
     def paths(self, pair: Compared) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ class Documents(PartsCause):
     cause: ClassVar[str] = "documents"
     parts: ClassVar[tuple[str, ...]] = ("document_open", "document_read")
     what: ClassVar[str] = "opening and reading documents"
-    confirm: ClassVar[str] = "put the documents on the base's storage: the parts go"
+    confirm: ClassVar[str] = "put the documents on the baseline's storage: the parts go"
     depends: ClassVar[tuple[str, ...]] = (
         "workload.data",
         "limits.memory",

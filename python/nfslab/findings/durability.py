@@ -1,4 +1,4 @@
-"""What the base is spared: it does not keep what it says it has."""
+"""What the baseline is spared: it does not keep what it says it has."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Durability(ReasonCause):
 
     cause: ClassVar[str] = "durability"
     parts: ClassVar[tuple[str, ...]] = (*LOG_PARTS, "final_sync", "storage")
-    what: ClassVar[str] = "making data survive a loss of power, which the base does not do"
+    what: ClassVar[str] = "making data survive a loss of power, which the baseline does not do"
     confirm: ClassVar[str] = "compare both with equal durability"
 
     def because(self, pair: Compared) -> str | None:
@@ -24,7 +24,7 @@ class Durability(ReasonCause):
         base, new = ({_level(run.run) for run in side} for side in pair.sides)
         if base != {"volatile"} or new != {"stable"}:
             return None
-        return "at the base an fsync that returned does not mean that the data are safe"
+        return "at the baseline an fsync that returned does not mean that the data are safe"
 
 
 def _level(run: SealedRun) -> str:

@@ -29,7 +29,7 @@ class FillingCache(ReasonCause):
     confirm: ClassVar[str] = "measure longer: the share of the quick syncs falls"
 
     def because(self, pair: Compared) -> str | None:
-        """By the changes of level of the log's syncs, in nearly all runs, and not at the base."""
+        """By changes of level of the log's syncs, in nearly all runs, and not at the baseline."""
         levels = [[_levels(run.run) for run in side] for side in pair.sides]
         full = [[one for one in side if _filled(one)] for side in levels]
         few, many = (len(some) / len(all_) for some, all_ in zip(full, levels, strict=True))

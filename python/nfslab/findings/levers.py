@@ -1,8 +1,8 @@
 """What can be changed at a point to test a cause: settings that an experiment file can say.
 
 Where base and new differ in a parameter that the cause is known to depend on, the lever is that
-parameter as at the base and all else as at the new point: where they differ in several, this tells
-them apart. Else a setting of neither point, that takes the cause away.
+parameter as at the baseline and all else as at the new point: where they differ in several, this
+tells them apart. Else a setting of neither point, that takes the cause away.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class At:
 
 
 def differing(pair: Compared, analysis: Analysis) -> dict[str, Any]:
-    """Parameters that are not the same at both points, with their values at the base."""
+    """Parameters that are not the same at both points, with their values at the baseline."""
     base, new = (analysis.points[at].settings for at in (pair.result.base_point, pair.result.point))
     return {path: base[path] for path in new if path in base and base[path] != new[path]}
 
@@ -73,7 +73,7 @@ def differing(pair: Compared, analysis: Analysis) -> dict[str, Any]:
 def as_at_base(
     depends: Sequence[str], pair: Compared, analysis: Analysis, *, apart: bool
 ) -> Lever | None:
-    """Parameters of these patterns as at the base. `apart`: only where others differ, too."""
+    """Parameters of these patterns as at the baseline. `apart`: only where others differ, too."""
     differ = differing(pair, analysis)
     mine = {
         path: value
@@ -84,7 +84,7 @@ def as_at_base(
         return None
     said = ", ".join(f"{path.rpartition('.')[2]} = {value}" for path, value in mine.items())
     more = "" if apart else " (all that differs)"
-    return Lever(f"{said[:SHOWN]} as at the base{more}", mine)
+    return Lever(f"{said[:SHOWN]} as at the baseline{more}", mine)
 
 
 def set_to(changes: Mapping[str, tuple[Any, Any]]) -> Lever | None:

@@ -20,7 +20,7 @@ class LogSync(PartsCause):
     cause: ClassVar[str] = "log_sync"
     parts: ClassVar[tuple[str, ...]] = LOG_PARTS
     what: ClassVar[str] = "syncing the log, in writing it, and in group-commit waits"
-    confirm: ClassVar[str] = "put the log on the base's storage, or delay each of its syncs"
+    confirm: ClassVar[str] = "put the log on the baseline's storage, or delay each of its syncs"
     depends: ClassVar[tuple[str, ...]] = ("workload.wal", "workload.log", "workload.sync_posts")
 
     def slope(self, pair: Compared, analysis: Analysis) -> Slope | None:

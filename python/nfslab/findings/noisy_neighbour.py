@@ -1,8 +1,9 @@
 """Other programs, or a hypervisor, had the processors.
 
 Others that want processors at both points have more of them where the load waits for anything else:
-their larger share follows then from the longer time. So they are a cause only where the base had
-none of them. They make calls longer, not more: calls whose number is the difference are not theirs.
+their larger share follows then from the longer time. So they are a cause only where the baseline
+had none of them. They make calls longer, not more: calls whose number is the difference are not
+theirs.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ FULL: Final = 3.0
 MOST_RUNS: Final = 0.8
 """Of a point's runs have it."""
 AS_QUICK: Final = 2.0
-"""Times what they take at the base."""
+"""Times what they take at the baseline."""
 
 
 class NvramFull(ReasonCause):
@@ -36,7 +36,7 @@ class NvramFull(ReasonCause):
 
     def because(self, pair: Compared) -> str | None:
         """By the changes of level in the server's own record, in nearly all runs: at first as quick
-        as at the base."""
+        as at the baseline."""
         base, new = ([run.facts.stable_levels_ns for run in side] for side in pair.sides)
         full = [one for one in new if _filled(one)]
         if len(full) < MOST_RUNS * len(new) or any(len(one) != 1 for one in base):

@@ -20,7 +20,7 @@ ONE: Final = 1.1
 
 
 class SerialWrites(ReasonCause):
-    """Each WRITE waits for the one before; at the base several were under way."""
+    """Each WRITE waits for the one before; at the baseline several were under way."""
 
     cause: ClassVar[str] = "serial_writes"
     what: ClassVar[str] = "WRITEs that go one at a time, each stable before the next"
@@ -49,7 +49,7 @@ class SerialWrites(ReasonCause):
             return None
         return (
             f"{sum(new) / len(new):.2g} WRITEs under way at once, {sum(base) / len(base):.2g} "
-            "at the base"
+            "at the baseline"
         )
 
 

@@ -309,7 +309,7 @@ def group_of_runs(outcomes: Outcomes, points: Sequence[int]) -> NDArray[np.int64
 
 def _emulated_line(base: Selection, new: Selection) -> str:
     """Which side, and how much of it."""
-    sides = (("base", sentence(base.outcomes)), ("new", sentence(new.outcomes)))
+    sides = (("baseline", sentence(base.outcomes)), ("new", sentence(new.outcomes)))
     return "; ".join(f"{name} is {said}" for name, said in sides if said)
 
 
@@ -332,7 +332,7 @@ def _durability_line(base: Selection, new: Selection, pairs: Sequence[PairedPoin
         if reason not in why
     ]
     return durability.sentence(
-        "base",
+        "baseline",
         set().union(*(base_levels[pair.base] for pair in apart)),
         "new",
         set().union(*(new_levels[pair.new] for pair in apart)),

@@ -309,7 +309,7 @@ def differences_table(pairs: Sequence[Compared], what: str, label: Callable[[str
         (Column("against", False), lambda row: cells.text(row[0].result.base_label)),
         (Column(what, False), lambda row: cells.text(
             label(row[1].path) if row[1].path else f"whole {row[0].new.operation}")),
-        (Column("base"), lambda row: cells.quantity(row[1].base_ns, "ns")),
+        (Column("baseline"), lambda row: cells.quantity(row[1].base_ns, "ns")),
         (Column("new"), lambda row: cells.quantity(row[1].new_ns, "ns")),
         (Column("difference"), lambda row: cells.quantity(row[1].difference_ns, "ns")),
         (Column("95 % interval"), lambda row: cells.text(_between(row[1]))),
