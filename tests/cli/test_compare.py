@@ -107,11 +107,11 @@ def test_bad_usage(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_competing_load_on_one_side_is_told(tmp_path: Path, capsys: Capture) -> None:
-    load = CheckRecord(name="competing_load", verdict="warning", message="others used 40 %")
+    load = CheckRecord(name="busy_machine", verdict="warning", message="others used 40 %")
     base = write(tmp_path / "a")
     new = write(tmp_path / "b", seed=2, flagged={(0, 0): load})
     said = nfslab(capsys, "compare", base, new)
-    row = next(line for line in said.out.splitlines() if line.startswith("competing_load"))
+    row = next(line for line in said.out.splitlines() if line.startswith("busy_machine"))
     assert row.split("  ", 1)[1].split() == ["0", "of", "24", "runs", "1", "of", "24", "runs"]
     content = json.loads(nfslab(capsys, "compare", base, new, "--json").out)
     assert [item["new"] for item in content["checks"]] == ["1 of 24 runs"]

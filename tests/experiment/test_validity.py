@@ -69,7 +69,7 @@ def test_a_true_closed_loop_passes() -> None:
     assert checks["littles_law"].verdict == "ok"
     # 10 s x 200 transactions/s and client x 5 ms: exactly as many as there are clients.
     assert checks["littles_law"].values["in_flight"] == pytest.approx(4.0, rel=1e-9)
-    assert checks["steady_state"].verdict == "ok"
+    assert checks["not_steady"].verdict == "ok"
     assert checks["clock_steps"].verdict == "ok"
 
 
@@ -121,34 +121,34 @@ def test_a_planted_warm_up_is_seen() -> None:
         },
         operations="transactions",
     )
-    check = checks_of(outcome, load=LoadShape(kind="closed", clients=1))["steady_state"]
+    check = checks_of(outcome, load=LoadShape(kind="closed", clients=1))["not_steady"]
     assert check.verdict == "warning"
     assert check.values["warm_up_ns"] == pytest.approx(3 * SECOND, rel=0.15)
 
 
 def test_of_a_workload_without_operations_dead_time_is_unknown() -> None:
     checks = checks_of(Outcome(metrics={}))
-    assert set(checks) == {"clock_steps", "competing_load", "dead_time"}
-    assert checks["dead_time"].verdict == "unknown"
+    assert set(checks) == {"clock_steps", "busy_machine", "stall"}
+    assert checks["stall"].verdict == "unknown"
 
 
 def test_competing_load_before_and_steal_during() -> None:
-    assert checks_of(None)["competing_load"].verdict == "unknown"
+    assert checks_of(None)["busy_machine"].verdict == "unknown"
     busy = {"load_before": {"others_cpus": 1.0}, "cpu": {"logical": 2}}
-    check = checks_of(None, provenance=busy)["competing_load"]
+    check = checks_of(None, provenance=busy)["busy_machine"]
     assert check.verdict == "warning"
     assert check.values["others_before"] == 0.5
     # Before the timed part (t < 0) steal does not count.
     table = pa.table({"t_ns": [-1, 0, 1], "steal": [0.9, 0.2, 0.4]})
     quiet = {"load_before": {"others_cpus": 0.0}, "cpu": {"logical": 2}}
     seen = {"system": Evidence(tables={"system_cpu": table})}
-    check = checks_of(None, provenance=quiet, evidence=seen)["competing_load"]
+    check = checks_of(None, provenance=quiet, evidence=seen)["busy_machine"]
     assert check.values["steal_during"] == pytest.approx(0.3)
     assert check.verdict == "warning"
 
 
 def test_what_others_use_meanwhile_is_told() -> None:
-    check = checks_of(None, others_during=0.4)["competing_load"]
+    check = checks_of(None, others_during=0.4)["busy_machine"]
     assert (check.verdict, check.values["others_during"]) == ("warning", 0.4)
 
 
@@ -279,13 +279,13 @@ def test_a_stop_in_the_middle_is_named_with_what_the_machine_did() -> None:
     devices = {"t_ns": seconds * SECOND, "device": ["vda"] * 14, "utilisation": 1 - idle}
     tables = {"system_cpu": pa.table(cpu), "system_devices": pa.table(devices)}
     checks = checks_of(outcome, evidence={"system": Evidence(tables=tables)})
-    dead = checks["dead_time"]
+    dead = checks["stall"]
     assert dead.verdict == "warning"
     ((begin, end),) = dead.values["stretches"]
     assert (begin, end) == (4 * SECOND, 9 * SECOND + 5_000_000)
     assert "processors 1% busy" in dead.message
     assert "vda 2%" in dead.message
-    assert checks["steady_state"].verdict != "ok"
+    assert checks["not_steady"].verdict != "ok"
 
 
 def test_samples_that_reach_beyond_a_stop_say_nothing_of_it() -> None:
@@ -297,8 +297,8 @@ def test_samples_that_reach_beyond_a_stop_say_nothing_of_it() -> None:
     seconds = np.arange(1, 15)
     cpu = {"t_ns": seconds * SECOND, "idle": np.full(14, 0.28), "iowait": np.zeros(14)}
     checks = checks_of(outcome, evidence={"s": Evidence(tables={"system_cpu": pa.table(cpu)})})
-    assert len(checks["dead_time"].values["stretches"]) == 1
-    assert "processors" not in checks["dead_time"].message
+    assert len(checks["stall"].values["stretches"]) == 1
+    assert "processors" not in checks["stall"].message
 
 
 def test_failed_operations_are_not_completed_ones() -> None:
@@ -310,15 +310,15 @@ def test_failed_operations_are_not_completed_ones() -> None:
     place = table.column_names.index("status")
     outcome.samples["transactions"] = table.set_column(place, "status", pa.array(status))
     checks = checks_of(outcome)
-    assert checks["dead_time"].verdict == "warning"
-    assert checks["steady_state"].verdict != "ok"
+    assert checks["stall"].verdict == "warning"
+    assert checks["not_steady"].verdict != "ok"
 
 
 def test_steady_state_is_unknown_where_dead_time_is() -> None:
     """40 operations, evenly: too few pauses to tell a stop from them."""
     checks = checks_of(closed_loop(clients=1, seconds=40.0, latency_ns=SECOND))
-    assert checks["dead_time"].verdict == "unknown"
-    assert checks["steady_state"].verdict != "ok"
+    assert checks["stall"].verdict == "unknown"
+    assert checks["not_steady"].verdict != "ok"
 
 
 def test_dead_time_of_counts_is_named_on_the_run_s_clock() -> None:
@@ -326,7 +326,7 @@ def test_dead_time_of_counts_is_named_on_the_run_s_clock() -> None:
     counts[20:60] = 0
     stopped = Completions(2 * SECOND, SECOND // 10, counts.tolist())
     short = Completions(20 * SECOND, SECOND // 10, [9, 9])
-    check = checks_of(Outcome(metrics={}, completions=[stopped, short]))["dead_time"]
+    check = checks_of(Outcome(metrics={}, completions=[stopped, short]))["stall"]
     assert check.verdict == "warning"
     assert check.values["stretches"] == [[4 * SECOND, 8 * SECOND]]
-    assert checks_of(Outcome(metrics={}, completions=[short]))["dead_time"].verdict == "unknown"
+    assert checks_of(Outcome(metrics={}, completions=[short]))["stall"].verdict == "unknown"

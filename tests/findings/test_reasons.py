@@ -55,7 +55,7 @@ def counted(**views: dict[str, float]) -> dict[str, Any]:
 def others(share: float) -> dict[str, Any]:
     """A record with the check of competing load."""
     values = {"others_during": share, "steal_during": 0.0}
-    check = CheckRecord(name="competing_load", verdict="ok", message="", values=values)
+    check = CheckRecord(name="busy_machine", verdict="ok", message="", values=values)
     return {"checks": [check]}
 
 

@@ -115,7 +115,7 @@ def test_a_slower_sync_of_the_posts_log() -> None:
 
 def others(share: float) -> dict[str, Any]:
     values = {"others_during": share, "steal_during": 0.0}
-    return {"checks": [SimpleNamespace(name="competing_load", verdict="ok", values=values)]}
+    return {"checks": [SimpleNamespace(name="busy_machine", verdict="ok", values=values)]}
 
 
 def test_others_on_the_processors() -> None:

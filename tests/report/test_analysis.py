@@ -143,17 +143,17 @@ def test_equally_volatile_is_a_warning_not_a_first_line() -> None:
 
 def test_checks_become_one_warning_each_with_all_their_runs() -> None:
     flagged = {
-        (block, 2): CheckRecord(name="steady_state", verdict="warning", message="still warming up")
+        (block, 2): CheckRecord(name="not_steady", verdict="warning", message="still warming up")
         for block in range(4)
     }
     flagged[(5, 1)] = CheckRecord(name="littles_law", verdict="violation", message="2.0 of 5")
     analysis = analysed(flagged=flagged)
     assert analysis.warnings[0].kind == "littles_law"
     assert analysis.warnings[0].severity == "violation"
-    steady = warning(analysis, "steady_state")
+    steady = warning(analysis, "not_steady")
     assert len(steady.runs) == 4
-    assert steady.text == "steady_state: warning in 4 of 36 runs: still warming up"
-    marked = {run.run_id for run in analysis.runs if "steady_state:warning" in run.flags}
+    assert steady.text == "not_steady: warning in 4 of 36 runs: still warming up"
+    marked = {run.run_id for run in analysis.runs if "not_steady:warning" in run.flags}
     assert marked == set(steady.runs)
 
 

@@ -37,7 +37,7 @@ ALL_FIGURES = [
     "order",
 ]
 WARM_UP = CheckRecord(
-    name="steady_state",
+    name="not_steady",
     verdict="warning",
     message="the first 0.8 s were a warm-up",
     values={"warm_up_ns": 800_000_000},

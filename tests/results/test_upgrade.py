@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 from nfslab.errors import ResultsError
 from nfslab.results.checksums import write_checksums
-from nfslab.results.records import SCHEMA_VERSION
+from nfslab.results.records import SCHEMA_VERSION, CheckName, CheckRecord
 from nfslab.results.store import ExperimentFolder
 from nfslab.results.upgrade import STEPS, check_table, load_record, stamp_table, upgrade
+from pydantic import TypeAdapter
 
 from tests.report.synthetic import Recipe, write_pgbench
 
@@ -143,3 +144,9 @@ def test_a_huge_file_is_not_loaded(tmp_path: Path) -> None:
         file.truncate(2**40)  # a hole: takes no space
     with pytest.raises(ResultsError, match="no record of nfslab"):
         load_record(path, "run")
+
+
+def test_checks_of_earlier_results_have_the_names_of_today() -> None:
+    assert CheckRecord(name="dead_time", verdict="ok", message="").name == "stall"
+    flags = TypeAdapter(list[CheckName]).validate_python(["competing_load:warning", "planted:ok"])
+    assert flags == ["busy_machine:warning", "planted:ok"]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STAMP: Final = emulation.CHECK
 SKEW_MAX_NS: Final = 5_000_000
 """Beyond it the hosts did not begin together, and the run does not count."""
-OF_THE_MACHINE: Final = frozenset({"competing_load", "another_experiment"})
+OF_THE_MACHINE: Final = frozenset({"busy_machine", "another_experiment"})
 """What a host on this machine would say of the same processors."""
 NS_PER_MS: Final = 1e6
 

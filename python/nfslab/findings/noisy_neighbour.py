@@ -26,7 +26,7 @@ WAITING: Final = (
 LEAST_MORE: Final = 0.1
 """Of all processors' time."""
 SHARES: Final = ("others_during", "steal_during")
-"""Of the check `competing_load`."""
+"""Of the check `busy_machine`."""
 
 
 class NoisyNeighbour(ReasonCause):
@@ -43,7 +43,7 @@ class NoisyNeighbour(ReasonCause):
         return tuple(one for one in waiting_parts(pair) if one not in more)
 
     def because(self, pair: Compared) -> str | None:
-        """By the check of competing load."""
+        """By the check for a busy machine."""
         others = beside(pair, _others)
         if others is None or not others.grew or others.new - others.base < LEAST_MORE:
             return None
@@ -59,6 +59,6 @@ def waiting_parts(pair: Compared) -> tuple[str, ...]:
 
 
 def _others(run: SealedRun) -> float | None:
-    check = next((one for one in run.record.checks if one.name == "competing_load"), None)
+    check = next((one for one in run.record.checks if one.name == "busy_machine"), None)
     known = [check.values[name] for name in SHARES if name in check.values] if check else []
     return sum(known) if known else None

@@ -100,7 +100,7 @@ class SelectionComparison:
     """Labels of the points without a partner."""
     differences: list[Difference]
     checks: list[Difference]
-    """Each check that was not "ok" in a compared run ("competing_load: warning"), equal or not."""
+    """Each check that was not "ok" in a compared run ("busy_machine: warning"), equal or not."""
     notes: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:

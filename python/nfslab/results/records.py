@@ -23,9 +23,9 @@ the monotonic clock (`_ns` durations).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
 
@@ -52,10 +52,25 @@ class Metric(Record):
     """The metric that a report shows first; a workload marks exactly one."""
 
 
+EARLIER_CHECKS: Final = {
+    "competing_load": "busy_machine", "dead_time": "stall", "steady_state": "not_steady",
+}  # fmt: skip
+"""Names of checks in results made before -> now."""
+
+
+def _named_now(check: str) -> str:
+    """The check's name, or "name:verdict", as it is called now."""
+    name, *verdict = check.split(":", 1)
+    return ":".join([EARLIER_CHECKS.get(name, name), *verdict])
+
+
+CheckName = Annotated[str, AfterValidator(_named_now)]
+
+
 class CheckRecord(Record):
     """The outcome of one validity check on one run."""
 
-    name: str
+    name: CheckName
     verdict: Verdict
     message: str
     values: dict[str, Any] = Field(default_factory=dict)
@@ -308,7 +323,7 @@ class CatalogueLine(Record):
     reason: str = ""
     factors: dict[str, Any]
     metrics: dict[str, float]
-    flags: list[str] = Field(default_factory=list)
+    flags: list[CheckName] = Field(default_factory=list)
     """Names of checks that did not come out "ok", as "name:verdict"."""
     durability: Level = "unknown"
     setup: str = ""

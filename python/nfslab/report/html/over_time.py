@@ -139,7 +139,7 @@ def _timeline(analysis: Analysis, series: Series) -> Figure:
         "timeline",
         "Over the time of each run",
         "What was done per second, one line a run, counted exactly in bins (a last bin that the "
-        "end of the run cuts short is not drawn). Dashed: where the check of steady state found "
+        "end of the run cuts short is not drawn). Dashed: where the check of steadiness found "
         "the end of a warm-up.",
         views,
         ("Quantity", "Point"),

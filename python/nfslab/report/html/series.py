@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nfslab.report.model import Analysis
     from nfslab.results.records import RunRecord
 
-STEADY_STATE = "steady_state"
+STEADY_STATE = "not_steady"
 EVIDENCE_RUNS_MOST = 400
 """Six small tables a run: most of the time that a report takes goes into opening them."""
 READERS_MOST = 8
@@ -162,7 +162,7 @@ def _top(panel: Panel) -> float:
 
 
 def _warm_up_s(record: RunRecord) -> float:
-    """Where the check of steady state saw a warm-up end; 0 where it saw none."""
+    """Where the check of steadiness saw a warm-up end; 0 where it saw none."""
     seen = (check.values for check in record.checks if check.name == STEADY_STATE)
     return float(next(seen, {}).get("warm_up_ns", 0)) / NS
 

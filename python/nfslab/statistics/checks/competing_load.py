@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from nfslab.statistics.checks.check import Check, known, unknown
 
-NAME = "competing_load"
+NAME = "busy_machine"
 OTHERS_LIMIT = 0.05
 STEAL_LIMIT = 0.01
 CLOCK_TICK_SLACK = 0.02

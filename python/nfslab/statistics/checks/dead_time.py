@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-NAME: Final = "dead_time"
+NAME: Final = "stall"
 MIN_PAUSES: Final = 80
 """Fewer do not tell what is usual."""
 BURST_SHARE: Final = 0.1

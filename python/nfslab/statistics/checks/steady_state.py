@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-NAME = "steady_state"
+NAME = "not_steady"
 MIN_SAMPLES = 20
 """Below this, noise and warm-up cannot be told apart."""
 BATCH = 5
