@@ -94,7 +94,7 @@ def test_curves_by_hand(by_hand: Path) -> None:
     # 195 of 200 is 97.5 %: saturated. Power: 50, 39 and 7 ops/s a ms.
     assert [p.verdict for p in one.points] == [
         "knee", "saturated in 2 of 3 runs, peak",
-        "saturated, overload", "does not count",
+        "saturated, overload", "invalid",
     ]  # fmt: skip
     # Up to the peak: (100, 2), (195, 5) -> 200 + 95 x 3.5, over 195.
     assert one.overall_ms == pytest.approx((200 + 332.5) / 195)
@@ -107,7 +107,7 @@ def test_curves_by_hand(by_hand: Path) -> None:
         pytest.approx((303 + 94 * 4.5) / 195),
     )
     assert [p.verdict for p in four.points] == [
-        "not saturated", "not saturated", "saturated in 1 of 3 runs", "does not count",
+        "not saturated", "not saturated", "saturated in 1 of 3 runs", "invalid",
     ]  # fmt: skip
     assert four.overall_by_block_ms is not None
     assert four.overall_by_block_ms.n == 2, "the third repetition lacks a point"
@@ -144,7 +144,7 @@ def test_what_failed_runs_measured_is_kept_apart(by_hand: Path) -> None:
     assert refused is not None
     assert (refused.achieved_ops_per_s, refused.response_ms["mean"], refused.runs) == (860, 2, 2)
     assert one.points[3].reasons == [
-        "what was measured is not true: the generator was late (and 1 run like it)",
+        "the run's own checks failed: the generator was late (and 1 run like it)",
         "the server went away",
     ]
     assert four.points[3].refused is None
@@ -293,9 +293,9 @@ def drawn(path: Path, which: int, choice: tuple[str, ...] = ()) -> dict[str, tup
 def test_figures_show_what_counts_and_what_does_not(by_hand: Path) -> None:
     achieved = drawn(by_hand, 0)
     assert achieved["threads 1"] == ([100, 200, 400], [100, 195, 150])
-    assert achieved["threads 1, does not count"] == ([900], [860])
+    assert achieved["threads 1, invalid"] == ([900], [860])
     assert achieved["threads 4"][0] == [100, 200, 400]
-    assert "threads 4, does not count" not in achieved, "nothing was measured at the last one"
+    assert "threads 4, invalid" not in achieved, "nothing was measured at the last one"
     made = load_section(analyse(by_hand), "Offered load")
     assert made is not None
     lines = made.figures[0].views[0].load()
@@ -306,7 +306,7 @@ def test_figures_show_what_counts_and_what_does_not(by_hand: Path) -> None:
     assert lines.panels[0].series[0].hints[2] == "400 offered: saturated, overload"
     mean = drawn(by_hand, 1, ("mean", "all operations"))
     assert mean["threads 1"] == ([100, 195, 150], [2, 5, 21])
-    assert mean["threads 1, does not count"] == ([860], [2])
+    assert mean["threads 1, invalid"] == ([860], [2])
     assert drawn(by_hand, 1, ("p99", "all operations"))["threads 1"][1] == [4, 10, 42]
     text = section(render_html(by_hand))
     assert "threads 1, 900 offered: 3 of 3 runs failed" in text
@@ -402,7 +402,7 @@ def test_other_workloads_have_no_such_section(tmp_path: Path) -> None:
 def test_without_any_run_that_counts_the_reasons_are_told(tmp_path: Path) -> None:
     refused = write_loads(tmp_path / "a", {(1, 100.0): [LATE], (1, 200.0): [NoMeasurement()]})
     nothing = write_loads(tmp_path / "b", {(1, 100.0): [NoMeasurement()]})
-    assert drawn(refused, 0)["all points, does not count"] == ([100], [850])
+    assert drawn(refused, 0)["all points, invalid"] == ([100], [850])
     made = load_section(analyse(nothing), "Offered load")
     assert made is not None
     assert made.figures == []

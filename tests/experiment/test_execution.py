@@ -143,7 +143,7 @@ def test_a_target_in_two_roles_comes_up_once(experiment_file: Write) -> None:
         (
             "violate",
             "verify",
-            "what was measured is not true: the sums differ",
+            "the run's own checks failed: the sums differ",
             ["prepare", "watch", "measure", "unwatch", "verify", "finish"],
         ),
         (

@@ -27,7 +27,7 @@ OPERATIONS: Final[Mapping[str, tuple[float, Answers]]] = {
     "READ": (0.75, {2_000_000: 150, 5_000_000: 120, 10_000_000: 30}),
     "WRITE": (0.25, {8_000_000: 100}),
 }
-REASON = "what was measured is not true: the generator was late\n  why: violated: offered_load"
+REASON = "the run's own checks failed: the generator was late\n  why: violated: offered_load"
 
 
 @dataclass(frozen=True)

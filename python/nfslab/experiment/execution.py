@@ -236,7 +236,7 @@ class RunExecution:
         bad = worst_violations(self.found.checks)
         if bad:
             raise RunFailed(
-                "what was measured is not true: " + "; ".join(check.message for check in bad),
+                "the run's own checks failed: " + "; ".join(check.message for check in bad),
                 why=f"violated: {', '.join(check.name for check in bad)}",
                 fix="see the checks' figures with `nfslab show`, and the run's logs",
             )

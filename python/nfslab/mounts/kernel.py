@@ -193,7 +193,8 @@ class KernelMount(Mounting):
             counts = self._counts(mount)
             if wrong := kernel_options.wrong_in_effect(asked, mount, counts):
                 raise RunFailed(
-                    f"target {self.target!r}: the kernel mounted {source} otherwise than asked",
+                    f"target {self.target!r}: options of {source} in effect differ from those "
+                    "requested",
                     why="; ".join(f"asked {one}" for one in wrong),
                     fix="ask for what is in effect, or set the server so that it can be",
                 )
@@ -371,7 +372,7 @@ class KernelMount(Mounting):
             ) from error
         if wanted is not None and now << 10 != wanted:
             raise RunFailed(
-                f"target {self.target!r}: the kernel mounted it otherwise than asked",
+                f"target {self.target!r}: options in effect differ from those requested",
                 why=f"asked read_ahead={wanted >> 10}k: in effect is {now}k",
                 fix="ask for what is in effect",
             )

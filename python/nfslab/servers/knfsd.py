@@ -254,7 +254,7 @@ class KernelServer(Server):
         sync = "sync" if self.parameters.export_sync else "async"
         if options is not None and sync not in options:
             raise RunFailed(
-                "the kernel exports the folder otherwise than asked",
+                "the export options in effect differ from those requested",
                 why=f"asked {sync}, in effect {','.join(options)}",
                 fix="see that no other program exports it (exportfs -v)",
             )

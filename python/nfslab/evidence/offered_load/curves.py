@@ -100,7 +100,7 @@ class LoadResult:
     def verdict(self) -> str:
         """In words: saturated, overload, peak, knee; or why there is nothing."""
         if not self.valid:
-            return "does not count" if self.failed else "no run"
+            return "invalid" if self.failed else "no run"
         words = []
         if self.saturated_runs not in (0, self.runs):
             words.append(f"saturated in {self.saturated_runs} of {self.runs} runs")

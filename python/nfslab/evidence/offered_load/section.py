@@ -138,7 +138,7 @@ def _point_cells(one: LoadResult) -> list[Cell]:
     cells = [quantity(one.offered_ops_per_s, "1/s")]
     refused = one.refused
     if one.achieved is None and refused is not None:
-        hint = "what failed runs had measured: does not count"
+        hint = "what invalid runs had measured"
         cells += [_refused(refused.achieved_ops_per_s, "", hint), text(None)]
         cells += [_refused(refused.response_ms.get(name), " ms", hint) for name in RESPONSES]
     else:
@@ -244,7 +244,7 @@ def matrix_table(found: OfferedLoad, beside: dict[int, PublishedPoint]) -> Table
         title="Achieved load and response time by offered load",
         columns=columns,
         rows=rows,
-        note="In brackets: does not count." if any_refused else "",
+        note="In brackets: invalid." if any_refused else "",
     )
 
 
@@ -372,7 +372,7 @@ def _achieved(curves: Sequence[Curve], beside: dict[int, PublishedPoint]) -> Lin
         refused = [one for one in curve.points if not one.valid and one.refused is not None]
         failed = [one.refused.achieved_ops_per_s for one in refused if one.refused is not None]
         x = [one.offered_ops_per_s for one in refused]
-        series += _dots(curve.label, "does not count", x, failed)
+        series += _dots(curve.label, "invalid", x, failed)
         values += failed
         there = [
             (one.offered_ops_per_s, known.achieved_ops_per_s)
@@ -434,7 +434,7 @@ def _responses(
         refused = [one for one in refused if name in one.response_ms]
         failed = [one.response_ms[name] for one in refused]
         x = [one.achieved_ops_per_s for one in refused]
-        series += _dots(curve.label, "does not count", x, failed)
+        series += _dots(curve.label, "invalid", x, failed)
         values += [*(median(one.response[name]) or 0.0 for one in known), *failed]
         if name == "mean":
             there = [

@@ -256,5 +256,5 @@ def _unreadable(file: Path, why: str) -> RunFailed:
     return RunFailed(
         f"pgbench's transaction log {file.name} cannot be read",
         why=why,
-        fix="the run does not count; run again, and check the free space where results are kept",
+        fix="the run is invalid; run again, and check the free space where results are kept",
     )

@@ -94,7 +94,7 @@ def read_rows(files: Sequence[Path]) -> Transactions:
             raise RunFailed(
                 f"the client's log {file.name} cannot be read",
                 why="it is not there" if size < 0 else f"its last row is cut off ({size} bytes)",
-                fix="the run does not count; check the free space where results are kept",
+                fix="the run is invalid; check the free space where results are kept",
             )
         parts.append(np.fromfile(file, np.int64).reshape(-1, COLUMNS))
     rows = np.concatenate(parts)
