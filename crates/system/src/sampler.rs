@@ -255,9 +255,7 @@ impl Work {
         let lateness_ns = now_ns.saturating_sub(self.next_ns);
         self.late_ticks += u64::from(lateness_ns > self.step_ns / LATE_SHARE);
         self.max_lateness_ns = self.max_lateness_ns.max(lateness_ns);
-        if self.sample(false) {
-            self.step_ns = self.step_ns.saturating_mul(2);
-        }
+        self.sample(false);
         // The next instant of the grid that is not over yet.
         let planned_ns = self.next_ns + self.step_ns;
         let behind_ns = MonotonicClock.now_ns().saturating_sub(planned_ns);
@@ -266,8 +264,7 @@ impl Work {
         self.next_ns = planned_ns + missed * self.step_ns;
     }
 
-    /// Takes a sample; true when the rate is to be halved.
-    fn sample(&mut self, needed: bool) -> bool {
+    fn sample(&mut self, needed: bool) {
         let took = at_a_moment(
             self.longest_ns(),
             || MonotonicClock.now_ns(),
@@ -277,7 +274,7 @@ impl Work {
                 self.cost.samples_read += 1;
             },
         );
-        self.keep(took, needed)
+        self.keep(took, needed);
     }
 
     /// How long reading may take.
@@ -286,17 +283,19 @@ impl Work {
     }
 
     /// A sample was read from then on, for so long: it is kept if that is not too long, or it is
-    /// `needed`.
-    fn keep(&mut self, (from_ns, read_ns): (u64, u64), needed: bool) -> bool {
+    /// `needed`. Where there is no more room, the rate is halved.
+    fn keep(&mut self, (from_ns, read_ns): (u64, u64), needed: bool) {
         self.cost.max_read_ns = self.cost.max_read_ns.max(read_ns);
         if read_ns > self.longest_ns() && !needed {
             self.columns.begin_again();
             self.missed_ticks += 1;
-            return false;
+            return;
         }
         self.columns.set(self.time, signed(from_ns));
         self.columns.set(self.read, signed(read_ns));
-        self.columns.next_sample()
+        if self.columns.next_sample() {
+            self.step_ns = self.step_ns.saturating_mul(2);
+        }
     }
 
     fn finish(mut self) -> Recording {
@@ -369,9 +368,12 @@ mod tests {
 
     /// Ten times a second.
     fn work() -> Work {
+        work_of(Config::new(100_000_000, None))
+    }
+
+    fn work_of(mut config: Config) -> Work {
         let proc = tempfile::tempdir().unwrap();
         std::fs::write(proc.path().join("stat"), "cpu  1 2 3 4 5 6 7 8 9 10\n").unwrap();
-        let mut config = Config::new(100_000_000, None);
         config.proc = proc.path().to_owned();
         let sources = Sources::open(&config.proc, None, Units::of_this_machine());
         Work::new(sources, &config)
@@ -386,6 +388,19 @@ mod tests {
         assert!(work.missed_ticks >= 10, "{}", work.missed_ticks);
         assert!(work.next_ns > now_ns, "that instant is over");
         assert_eq!((work.next_ns - due_ns) % 100_000_000, 0, "on the grid");
+    }
+
+    #[test]
+    fn the_last_sample_too_halves_the_rate_where_there_is_no_room() {
+        let mut work = work_of(Config {
+            max_cells: 1,
+            ..Config::new(100_000_000, None)
+        });
+        work.keep((0, 0), true);
+        work.keep((100, 0), true);
+        let recording = work.finish();
+        assert_eq!((recording.samples, recording.halvings), (2, 1));
+        assert_eq!(recording.effective_interval_ns, 200_000_000);
     }
 
     #[test]
