@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::mounted::{Server, possible};
+use crate::mounted::{Server, no_forks, possible};
 use server::protocol::ExportOptions;
 use server::store::directory::{DirectoryOptions, DirectoryStore};
 use wire::nfs3::procedure;
@@ -33,6 +33,7 @@ fn an_open_sees_what_another_client_has_closed() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let (one, two) = (server.mount(""), server.mount(""));
     for round in 0..20 {
@@ -52,6 +53,7 @@ fn the_end_of_a_file_is_known_without_sending_what_was_written() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let mounted = server.mount("");
     let path = mounted.path.join("f");
@@ -81,6 +83,7 @@ fn a_size_that_is_asked_for_again_and_again_is_kept_by_the_kernel() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     // A store that has to be told to commit: its data stay in the client's hands for long.
     let folder = tempfile::tempdir().unwrap();
     let server = of_folder(folder.path());
@@ -108,6 +111,7 @@ fn an_open_sees_where_a_file_ends_now() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let one = server.mount("acregmin=60,acregmax=60,acdirmin=60,acdirmax=60");
     let two = server.mount("");
@@ -138,6 +142,7 @@ fn pages_are_kept_over_a_close_while_nobody_else_writes() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let mounted = server.mount("");
     let path = mounted.path.join("f");
@@ -167,6 +172,7 @@ fn own_writes_side_by_side_are_not_taken_for_anothers() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::unordered();
     let mounted = server.mount("wsize=64k");
     let path = mounted.path.join("f");
@@ -196,6 +202,7 @@ fn with_noac_an_open_file_is_seen_to_change() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let (one, two) = (server.mount("noac"), server.mount("noac"));
     fs::write(one.path.join("f"), "0000").unwrap();
@@ -220,6 +227,7 @@ fn attributes_are_believed_for_their_time_and_not_at_all_with_noac() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     for (options, asks) in [
         ("acregmin=60,acregmax=60,acdirmin=60", false),
@@ -244,6 +252,7 @@ fn opens_ask_the_server_and_with_nocto_they_do_not() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     for (options, asks) in [("", 10), ("nocto,acregmin=60", 0)] {
         let mounted = server.mount(options);
@@ -263,6 +272,7 @@ fn small_writes_become_writes_of_wsize_and_are_stable_after_close() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     for (options, writes) in [("wsize=64k", 16), ("wsize=1m", 1), ("wsize=8k", 128)] {
         let mounted = server.mount(options);
@@ -284,6 +294,7 @@ fn a_single_small_write_needs_no_commit() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let mounted = server.mount("");
     let file = File::create(mounted.path.join("f")).unwrap();
@@ -300,6 +311,7 @@ fn young_data_wait_for_their_sync_however_often_the_file_is_open() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let folder = tempfile::tempdir().unwrap();
     let server = of_folder(folder.path());
     let mounted = server.mount("");
@@ -329,6 +341,7 @@ fn attributes_are_committed_by_fsync_and_not_by_close() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let folder = tempfile::tempdir().unwrap();
     let server = of_folder(folder.path());
     let mounted = server.mount("");
@@ -348,6 +361,7 @@ fn sync_and_o_sync_and_o_direct_are_stable_when_they_return() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let synced = server.mount("sync");
     let file = File::create(synced.path.join("f")).unwrap();
@@ -380,6 +394,7 @@ fn reads_are_as_long_as_rsize_says() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let writer = server.mount("");
     fs::write(writer.path.join("f"), vec![5; 8 << 20]).unwrap();
@@ -401,6 +416,7 @@ fn a_size_that_was_written_is_seen_before_the_server_knows_it() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     let server = Server::memory();
     let mounted = server.mount("actimeo=0");
     let path = mounted.path.join("f");
@@ -423,6 +439,7 @@ fn two_users_of_a_file_see_each_others_bytes() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     for options in ["", "writeback"] {
         two_users_write(options);
     }
@@ -491,6 +508,7 @@ fn files_belong_to_whoever_makes_them() {
     if !possible() {
         return;
     }
+    let _counts_are_ours = no_forks();
     use std::os::unix::fs::MetadataExt;
     let server = Server::memory();
     let mounted = server.mount("");

@@ -228,7 +228,7 @@ while read -r word; do
   kill) kill -9 $server; wait $server; echo killed;;
   esac
 done 2>/dev/null
-kill -9 $server
+kill -9 $server 2>/dev/null
 "#;
 
 /// A port where nobody listens but who is told of it, while the socket is there.
