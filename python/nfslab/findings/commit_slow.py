@@ -43,4 +43,4 @@ class CommitSlow(StageCause):
         known = by_kind(point)
         if known is None or known[2] < MOSTLY:
             return None
-        return f"COMMITs have {known[2]:.0%} of all service"
+        return f"COMMITs have {known[2]:.0%} of all server processing"

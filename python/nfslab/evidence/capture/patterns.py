@@ -19,7 +19,7 @@ CLASSES = {
     "forward": "forward, with a gap",
     "backward": "backward",
     "random": "random",
-    "repeated": "again the same place",
+    "repeated": "same offset again",
     "first": "first of a file",
 }
 SIZES_MOST = 4

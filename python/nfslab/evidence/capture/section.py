@@ -126,7 +126,7 @@ def summary(capture: CaptureAnalysis) -> list[str]:
         f"{numbers.quantity(capture.duration_ns, 'ns')}{begun}"
     )
     lost = content["lost"]
-    gone = "the capture lacks nothing"
+    gone = "no missing packets"
     if causes.fronts_cut(capture):
         gone = "the snapshot length cut fronts of messages away"
     elif losses := [it for it in anomalies.counted(content) if it.meaning.weight == "loss"]:

@@ -38,7 +38,7 @@ MEASURED: Final[dict[tuple[str, str], str]] = {
     ("shim", "sync"): "1.01 (0.97 to 1.11)",
     ("shim", "counts"): "1.08 (0.96 to 1.17)",
 }
-"""(way, level) -> CPU time a transaction against unwatched: medians, and their quartiles."""
+"""(way, level) -> CPU time a transaction over that without tracing: medians, quartiles."""
 SOURCE: Final = "docs/syscalls.md has the figures and how they were measured"
 
 
@@ -100,4 +100,4 @@ def known_cost(way: Way, asked: Asked) -> str:
         return "a few queries before and after: none while the load runs"
     if found is None:
         return f"not measured for this way and level; {SOURCE}"
-    return f"CPU time {found} of unwatched, with pgbench; {SOURCE}"
+    return f"tracing overhead: CPU time {found} of that without, with pgbench; {SOURCE}"
