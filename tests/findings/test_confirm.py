@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from nfslab.findings.base import Finding
-from nfslab.findings.confirm import AS_IT_WAS, Prediction, Slope, line_of, read_test
+from nfslab.findings.confirm import CONTROL, Prediction, Slope, line_of, read_test
 from nfslab.findings.explanation import why
 from nfslab.findings.registry import findings_of
 from nfslab.report.analysis import analyse
@@ -85,7 +85,7 @@ def test_it_writes_the_experiment_with_its_prediction(results: Path, capsys: Cap
     text = Path(asked["file"]).read_text()
     made = tomllib.loads(text)
     lever = made["axes"][-1]
-    assert lever["labels"][0] == AS_IT_WAS
+    assert lever["labels"][0] == CONTROL
     assert (lever["parameters"], lever["values"]) == (["workload.wal"], [["log1"], ["disk"]])
     others = {axis["parameter"]: axis["values"] for axis in made["axes"][:-1]}
     assert others == {"workload.data": ["disk"], "workload.clients": [10]}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from nfslab.findings.confirm import (
-    AS_IT_WAS,
+    CONTROL,
     Lever,
     Prediction,
     Slope,
@@ -130,7 +130,7 @@ def test_a_lever_becomes_an_axis_beside_the_point() -> None:
     text = experiment_text(FILE, analysis, pair, lever, prediction)
     made = tomllib.loads(text)
     assert made["axes"][-1]["values"] == [["128MB"], ["1GB"]]
-    assert made["axes"][-1]["labels"][0] == AS_IT_WAS
+    assert made["axes"][-1]["labels"][0] == CONTROL
     others = {axis["parameter"]: axis["values"] for axis in made["axes"][:-1]}
     assert others == {path: [value] for path, value in (BASE | {"workload.wal": "nfs"}).items()}
     assert made["workload"] == {"scale": 4}

@@ -29,7 +29,7 @@ Examples:
   nfslab confirm results/quickstart-1a2b3c4d
   nfslab confirm results/quickstart-1a2b3c4d log_sync --write mine.toml --no-run
 
-The experiment is the finding's point as it was, and with one lever pulled, in turns: what it
+The experiment has the finding's configuration without and with an intervention, in turns: what it
 depends on as at the baseline, a setting, or a delay of its calls in several sizes. The
 prediction stands in its file before anything runs. Exit code 3: refuted, or not decided.
 """,
@@ -59,7 +59,7 @@ def command(
     results: Path, finding: str | None, file: Path | None, into: Path, *, no_run: bool,
     as_json: bool, **asked: Any,
 ) -> None:  # fmt: skip
-    """Test a finding by pulling its lever: confirmed, refuted, or not decided."""
+    """Test a finding by an intervention: confirmed, refuted, or not decided."""
     from nfslab.cli.new import write_new
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
@@ -77,9 +77,10 @@ def command(
     path = file or Path(f"confirm-{analysis.name}-{found.cause}.toml")
     if not (path.is_file() and path.read_text(encoding="utf-8") == text):
         write_new(path, text, "--write")
-    told: dict[str, Any] = {"file": str(path), "lever": lever_label(lever)} | asdict(test)
+    told: dict[str, Any] = {"file": str(path), "intervention": lever_label(lever)} | asdict(test)
     if not as_json:
-        click.echo(f"{found.sentence}\n{test.sentence()}, with: {told['lever']}. File: {path}")
+        with_it = f"with: {told['intervention']}. File: {path}"
+        click.echo(f"{found.sentence}\n{test.sentence()}, {with_it}")
     if no_run:
         if as_json:
             click.echo(json.dumps(told, indent=1))
@@ -111,6 +112,6 @@ def _choose(analysis: Analysis, cause: str | None) -> tuple[Compared, Finding, L
     fix = "; ".join(dict.fromkeys(f"{one.cause}: {one.confirm}" for _, one in known))
     raise ResultsError(
         "no finding can be tested by a file",
-        why="there is none" if not known else "none has a lever that a file can pull",
+        why="there is none" if not known else "none has an intervention that a file can make",
         fix=f"by hand: {fix}" if known else "see `nfslab explain`: what more evidence would tell",
     )

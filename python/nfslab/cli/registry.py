@@ -11,7 +11,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "new": ("nfslab.cli.new", "Write an experiment file to begin with."),
     "run": ("nfslab.cli.run", "Run an experiment file (or what is missing of it)."),
     "explain": ("nfslab.cli.explain", "Where the time goes, and what makes it longer."),
-    "confirm": ("nfslab.cli.confirm", "Test a finding by pulling its lever."),
+    "confirm": ("nfslab.cli.confirm", "Test a finding by an intervention."),
     "report": ("nfslab.cli.report", "Write the report of an experiment's results."),
     "compare": ("nfslab.cli.compare", "Compare two experiments or selections."),
     "list": ("nfslab.cli.list", "List experiments and their runs."),

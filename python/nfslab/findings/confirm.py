@@ -1,6 +1,6 @@
 """Testing a finding by intervention: the experiment that would refute it, and what it decided.
 
-The experiment is the finding's own point as it was, and with a lever pulled. Its prediction follows
+The experiment has the finding's own point without and with an intervention. Its prediction follows
 from the anatomy and stands in the file before anything runs. Two kinds:
 
 * The cause is taken away: the mean operation is shorter by the part's effect, within its interval.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nfslab.report.model import Analysis
 
 Outcome = Literal["confirmed", "refuted", "not decided"]
-AS_IT_WAS: Final = "as it was"
+CONTROL: Final = "control"
 REPETITIONS: Final = 5
 SLOPE_REPETITIONS: Final = 4
 """Each has three levels."""
@@ -183,12 +183,12 @@ def experiment_text(
         settings.pop(lever.parameter, None)
         names = [lever.parameter]
         rows: list[list[Any]] = [[value] for value in lever.values]
-        labels = [AS_IT_WAS, *(f"+{value.rpartition(':')[2]}" for value in lever.values[1:])]
+        labels = [CONTROL, *(f"+{value.rpartition(':')[2]}" for value in lever.values[1:])]
     else:
         names = list(lever.settings)
         fixed = analysis.fixed | dict(lever.was)
         rows = [[settings.pop(name, fixed.get(name)) for name in names], [*lever.settings.values()]]
-        labels = [AS_IT_WAS, lever.label]
+        labels = [CONTROL, lever.label]
     values = [*settings.values(), *analysis.fixed.values(), *(one for row in rows for one in row)]
     paths = [path.split(".") for path in (*settings, *names)]
     used = {str(value) for value in values}
@@ -199,9 +199,9 @@ def experiment_text(
     for name, value in settings.items():
         parts += ["[[axes]]", f"parameter = {_toml(name)}", f"values = [{_toml(value)}]", ""]
     parts += [
-        "# The lever.",
+        "# The intervention.",
         "[[axes]]",
-        'name = "lever"',
+        'name = "intervention"',
         f"parameters = {_toml(names)}",
         f"values = {_toml(rows)}",
         f"labels = {_toml(labels)}",
@@ -227,7 +227,7 @@ def _with_heading(text: str, analysis: Analysis, pair: Compared, label: str, tes
     own: Mapping[str, Any] = {
         "name": f"confirm-{analysis.name}"[:NAME_MOST].rstrip("-"),
         "title": f"{test.cause}: {label}",
-        "description": f"{pair.result.label} as it was, and with the lever. {test.sentence()}.",
+        "description": f"{pair.result.label} without and with the intervention. {test.sentence()}.",
         "repetitions": REPETITIONS if isinstance(test, Prediction) else SLOPE_REPETITIONS,
     }
     lines: list[str] = []
