@@ -70,7 +70,7 @@ _SPECS: Final = (
     ),
     _Spec(
         "queue", "Calls waiting for a reply", "1",
-        (("queue_max", "most", True), ("queue_mean", "mean", False)), always=True,
+        (("queue_max", "max", True), ("queue_mean", "mean", False)), always=True,
     ),
     _Spec(
         "again", "Sent again, in each bin", "1",
@@ -87,15 +87,15 @@ _SPECS: Final = (
     _Spec(
         "flight", "Bytes in flight and window offered", "B",
         (
-            ("tcp_client_in_flight_max_bytes", "client, most", False),
-            ("tcp_server_in_flight_max_bytes", "server, most", False),
-            ("tcp_client_window_min_bytes", "client's window, least", True),
-            ("tcp_server_window_min_bytes", "server's window, least", True),
+            ("tcp_client_in_flight_max_bytes", "client, max", False),
+            ("tcp_server_in_flight_max_bytes", "server, max", False),
+            ("tcp_client_window_min_bytes", "client's window, min", True),
+            ("tcp_server_window_min_bytes", "server's window, min", True),
         ),
     ),
     _Spec(
         "slots", "Session slots in use (NFSv4.1)", "1",
-        (("slots_max", "most", True), ("slots_mean", "mean", False)),
+        (("slots_max", "max", True), ("slots_mean", "mean", False)),
     ),
 )  # fmt: skip
 

@@ -161,7 +161,7 @@ def load_table(analysis: CaptureAnalysis) -> Table | None:
         [text("calls in flight, max"), count(queue["max"])],
     ]
     if queue["slots_max"]:
-        rows.append([text("NFSv4.1 slots in use, most"), count(queue["slots_max"])])
+        rows.append([text("NFSv4.1 slots in use, max"), count(queue["slots_max"])])
     rows += _tcp_rows("client to server", totals["tcp"]["client"])
     rows += _tcp_rows("server to client", totals["tcp"]["server"])
     return Table("Load", [Column("", False), Column("")], rows)
@@ -170,9 +170,9 @@ def load_table(analysis: CaptureAnalysis) -> Table | None:
 def _tcp_rows(what: str, tcp: TcpTotals) -> list[Row]:
     if not tcp["segments"]:
         return []
-    rows = [[text(f"TCP {what}: bytes in flight, most"), size(tcp["in_flight_max_bytes"])]]
+    rows = [[text(f"TCP {what}: bytes in flight, max"), size(tcp["in_flight_max_bytes"])]]
     if tcp["window_min_bytes"] is not None:
-        rows.append([text(f"TCP {what}: window, least"), size(tcp["window_min_bytes"])])
+        rows.append([text(f"TCP {what}: window, min"), size(tcp["window_min_bytes"])])
     for times, name in (
         (tcp["retransmitted_segments"], "segments retransmitted"),
         (tcp["timeouts"], "timeouts"),

@@ -142,7 +142,7 @@ COLUMNS: Final[Sequence[Shown[_Row]]] = (
     (Column("operations"), lambda row: cells.number(row.of("operations"))),
     (Column("mean response"), lambda row: cells.latency(row.of("mean_latency_ns"))),
     (Column("CPU busy"), lambda row: cells.share(row.of("cpu_busy"))),
-    (Column("most skew"), lambda row: cells.latency(row.most("skew_ns"))),
+    (Column("max skew"), lambda row: cells.latency(row.most("skew_ns"))),
     (Column("clock, compared to"), lambda row: cells.latency(row.most("error_ns"))),
     (Column("clock ahead"), lambda row: cells.latency(row.most("offset_ns"))),
     (Column("drift, ppm"), lambda row: cells.number(row.of("drift_ppm"))),

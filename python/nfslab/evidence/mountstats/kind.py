@@ -233,7 +233,7 @@ def _transport_table(mounts: Mounts) -> Table:
          median(lambda one: one.by_send("in_flight"), "1")),
         (Column("backlog", hint="mean of calls without a slot at a send"),
          median(lambda one: one.by_send("backlog"), "1")),
-        (Column("most slots", hint="used at once since the mount"),
+        (Column("max slots", hint="used at once since the mount"),
          median(lambda one: one.slots_max, "1")),
         (Column("connected anew"), total(lambda one: one.connects, "warning")),
         (Column("bad xids", hint="replies to no call"),

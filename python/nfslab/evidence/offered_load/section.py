@@ -174,7 +174,7 @@ def overall_table(found: OfferedLoad) -> Table:
         (Column("knee", hint="achieved load where it over the mean response is largest"),
          lambda curve: _reached(curve, curve.meaning.knee)),
         (Column("overall response time"), lambda curve: quantity(curve.overall_ms, "ms")),
-        (Column("least to most", hint="of whole repetitions"), _least_to_most),
+        (Column("min to max", hint="of whole repetitions"), _least_to_most),
         (Column("points that count"), _valid),
         (Column("saturated"), lambda curve: count(sum(p.is_saturated for p in curve.points))),
         (Column("overload"), lambda curve: count(sum(p.is_overloaded for p in curve.points))),

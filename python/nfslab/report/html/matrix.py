@@ -201,8 +201,8 @@ def estimate_hint(found: Summary, unit: str) -> str:
     facts = (
         ("mean", found.mean),
         ("standard deviation", found.standard_deviation),
-        ("least", found.minimum),
-        ("most", found.maximum),
+        ("min", found.minimum),
+        ("max", found.maximum),
     )
     told = [f"{name} {numbers.quantity(value, unit)}" for name, value in facts]
     return "; ".join([f"median of {numbers.counted(found.n, 'run')}", *told])

@@ -148,7 +148,7 @@ def estimate_table(analysis: Analysis) -> Table | None:
     columns = [
         *level_columns(analysis),
         *map(Column, ("runs", "failed", "median", "interval", "standard deviation")),
-        *map(Column, ("least", "most")),
+        *map(Column, ("min", "max")),
         *more,
     ]
     rows = []
@@ -310,7 +310,7 @@ def evidence_table(analysis: Analysis) -> Table | None:
         for point_id, facts in by_point.items()
     ]
     columns = [Column(title, numeric=False) for title in ("collector", "number", "point")]
-    columns += map(Column, ("runs", "median", "least", "most"))
+    columns += map(Column, ("runs", "median", "min", "max"))
     title = "What the collectors summed up, over the counted runs of each point"
     return Table(title, columns, rows, open=False) if rows else None
 
