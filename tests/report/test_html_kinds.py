@@ -341,7 +341,7 @@ def test_a_cell_leads_to_its_range(page: Any) -> None:
 
 @pytest.mark.long
 def test_the_scale_can_be_changed(page: Any) -> None:
-    other = page.locator("#medians").get_by_label("other scale (log or linear)")
+    other = page.locator("#medians").get_by_label("log or linear scale")
     other.check()
     low, high = pane(page, "medians")["panels"][0]["y"]
     other.uncheck()

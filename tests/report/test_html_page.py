@@ -138,7 +138,7 @@ def test_scales_hold_every_run_and_every_interval(page: Any, analysis: Analysis)
     ends = [point.estimates["tps"].interval for point in analysis.points]
     values += [v for end in ends if end is not None for v in (end.low, end.high)]
     linear = pane(page, "metric")["panels"][0]["y"]
-    other = page.locator("#metric").get_by_label("other scale (log or linear)")
+    other = page.locator("#metric").get_by_label("log or linear scale")
     other.check()
     logarithmic = pane(page, "metric")["panels"][0]["y"]
     other.uncheck()
@@ -224,7 +224,7 @@ def test_choices_keep_the_focus_and_points_stand_beside_each_other(
     page.evaluate("window.nfslab.ready")
     page.locator("#heatmap").scroll_into_view_if_needed()
     await_truth(page, "window.nfslab.figures.find((f) => f.id === 'heatmap').drawn")
-    page.locator("#heatmap button", has_text="Compare beside").click()
+    page.locator("#heatmap button", has_text="Side by side").click()
     await_truth(page, "window.nfslab.figure('heatmap').panes[1]?.built")
     expected = [short_point_label(analysis, at) for at in headline(analysis)]
     assert [pane(page, "heatmap", k)["choice"][1] for k in (0, 1)] == expected

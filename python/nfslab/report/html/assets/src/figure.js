@@ -8,8 +8,8 @@ import { makeTable } from './table.js';
 
 const BESIDE_PX = 820; // panes stand beside each other from this width on
 const ROWS_MOST = 2000;
-const SWITCHES = { log_choice: 'other scale (log or linear)', common: 'one scale for all' };
-const KEYS_TOLD = 'Drag to zoom, double click for all; keys + − ← → 0.';
+const SWITCHES = { log_choice: 'log or linear scale', common: 'one scale for all' };
+const KEYS_TOLD = 'Drag to zoom, double click to reset; keys + − ← → 0.';
 
 export const figures = [];
 
@@ -79,7 +79,7 @@ export class Figure {
   equip(pane) {
     const save = (url, kind) =>
       h('a', { href: url, download: `${this.index.file}.${kind}` }).click();
-    const beside = button('Compare beside', () => this.beside(beside));
+    const beside = button('Side by side', () => this.beside(beside));
     const boxes = Object.entries(SWITCHES)
       .filter(([key]) => has(pane.drawing ?? {}, key))
       .map(([key, what]) => {
@@ -95,7 +95,7 @@ export class Figure {
     const tools = [
       pane.built?.search && this.searchField(),
       ...boxes,
-      button('Whole range', () => this.panes.forEach((one) => one.reset())),
+      button('Reset zoom', () => this.panes.forEach((one) => one.reset())),
       button('Save PNG', () => save(pane.png(), 'png')),
       button('Save SVG', () => {
         const url = URL.createObjectURL(new Blob([pane.svg()], { type: 'image/svg+xml' }));
@@ -134,7 +134,7 @@ export class Figure {
       this.plot.append(this.panes[1].element);
     }
     const two = this.panes.length > 1;
-    press.textContent = two ? 'One only' : 'Compare beside';
+    press.textContent = two ? 'One only' : 'Side by side';
     this.plot.classList.toggle('beside', two && this.plot.clientWidth >= BESIDE_PX);
     await this.redraw();
   }
