@@ -28,7 +28,7 @@ def test_experiments_with_their_progress(tmp_path: Path, capsys: Capture) -> Non
     said = nfslab(capsys, "list", tmp_path)
     assert said.code == 0
     header, first, second = said.out.splitlines()
-    assert header.split()[:4] == ["experiment", "points", "runs", "failed"]
+    assert header.split()[:4] == ["experiment", "configurations", "runs", "failed"]
     assert first.split()[:4] == [bonnie.path.name, "8", "24/24", "0"]
     assert second.split()[:4] == [placement.path.name, "4", "11/12", "1"]
     assert "tps" in second

@@ -131,7 +131,7 @@ def test_a_dry_run_tells_what_cannot_run(file: str) -> None:
     path = Path(file)
     path.write_text(path.read_text().replace("[targets.two]\n", '[targets.two]\ncannot = "no"\n'))
     done = call(file, "--dry-run")
-    assert "target two (3 points)" in done.output
+    assert "target two (3 configurations)" in done.output
     assert "fix: buy one" in done.output
     assert done.exit_code == 2, "as the run itself, which would refuse"
     assert json.loads(call(file, "--dry-run", "--json").stdout)["refused"] is True

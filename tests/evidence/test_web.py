@@ -142,7 +142,7 @@ def costs_of(folder: Path, storage: StorageFacts | None, **more: float) -> dict[
 def test_what_a_request_takes_has_columns_of_what_is_known(tmp_path: Path) -> None:
     assert not costs_of(tmp_path / "nothing", None)
     known = costs_of(tmp_path / "cpu", None, server_cpu_ns=61_000.0)
-    assert list(known) == ["point", "runs", "server's CPU"]
+    assert list(known) == ["configuration", "runs", "server's CPU"]
     assert known["server's CPU"].startswith("61")
     seen = StorageFacts(
         opens=0.95, open_ns=12e3, reads=1.5, read_ns=40e3, read_bytes=20_000, log_writes=0.05,

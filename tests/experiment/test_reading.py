@@ -159,7 +159,7 @@ def test_wrong_axes(experiment_file: Write, axis: str, what: str) -> None:
         ('data = "tow"', "is no level of axis 'data'", "'two'?"),
         ("clients = true", "is no level", "levels"),
         ('"workload.size" = 5', "the rule matches nothing", "make the parameter an axis"),
-        ("", "would leave out every point", ""),
+        ("", "would leave out all", ""),
     ],
 )
 def test_wrong_exclude_rules(experiment_file: Write, rule: str, what: str, fix: str) -> None:
@@ -173,7 +173,7 @@ def test_wrong_exclude_rules(experiment_file: Write, rule: str, what: str, fix: 
 def test_excluding_everything_is_told(experiment_file: Write) -> None:
     path = experiment_file()
     path.write_text(path.read_text() + "[[exclude]]\nclients = [1, 2, 4]\n")
-    assert any("no point is left" in key for key in problems_of(path))
+    assert any("no configuration is left" in key for key in problems_of(path))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_too_many_points_are_refused_before_they_are_made(experiment_file: Write
         + f'[[axes]]\nparameter = "workload.estimate"\nvalues = [{many}]\n'
     )
     ((key, _),) = problems_of(path).items()
-    assert f"{6 * 998 * 998} points" in key
+    assert f"{6 * 998 * 998} configurations" in key
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_points_that_do_not_differ_are_told(experiment_file: Write) -> None:
         path.read_text() + '[[axes]]\nparameter = "targets.two.chunk"\nvalues = ["4k", "8k"]\n'
     )
     (warning,) = read_experiment(path).warnings
-    assert warning.what.startswith("3 points repeat others")
+    assert warning.what.startswith("3 configurations repeat others")
 
 
 def test_axis_records_hold_what_was_written_and_what_was_understood(

@@ -209,7 +209,7 @@ def test_points_that_cannot_run_refuse_the_file(experiment_file: Write) -> None:
     path = experiment_file(
         ('[targets.two]\nkind = "folder"', '[targets.two]\nkind = "folder"\ncannot = "no magnets"')
     )
-    with pytest.raises(UsageError, match="3 of 6 points") as caught:
+    with pytest.raises(UsageError, match="3 of 6 configurations") as caught:
         run(path)
     assert "no magnets" in str(caught.value)
     assert "buy one" in str(caught.value)

@@ -132,7 +132,7 @@ def test_unequal_durability_is_told_without_comparisons(tmp_path: Path) -> None:
     """A numeric baseline pairs points of equal placement: the points still differ."""
     folder = write(tmp_path, volatile=("log apart",))
     analysis = analyse(folder.path, baseline={"clients": 1})
-    assert analysis.durability_line.startswith("UNEQUAL DURABILITY: the points")
+    assert analysis.durability_line.startswith("UNEQUAL DURABILITY: the configurations")
 
 
 def test_equally_volatile_is_a_warning_not_a_first_line() -> None:
@@ -173,14 +173,14 @@ def test_changed_mount_options_are_told() -> None:
 
 def test_one_repetition_is_significance_unknown() -> None:
     analysis = analysed(repetitions=1)
-    assert warning(analysis, "one_run").text.startswith("one run at every point")
-    assert "significance unknown (n=1) at all 3 points" in analysis.verdict
+    assert warning(analysis, "one_run").text.startswith("one run at every configuration")
+    assert "significance unknown (n=1) at all 3 configurations" in analysis.verdict
     assert {row.sense for row in analysis.comparisons["tps"]} == {"unknown"}
 
 
 def test_equal_placements_show_no_difference() -> None:
     analysis = analysed(placements={"one": 1.0, "other": 1.0}, seed=3)
-    assert analysis.verdict.endswith("other inconclusive at all 3 points.")
+    assert analysis.verdict.endswith("other inconclusive at all 3 configurations.")
 
 
 def test_a_ratio_that_one_run_turns_round_is_told() -> None:

@@ -112,7 +112,7 @@ def test_figures_hold_the_analysis_as_it_is(page: str, experiment: Path) -> None
     results = [item.result for item in analysis.comparisons["tps"] if item.axis == "placement"]
     assert [row["value"] for row in rows] == [result.ratio for result in results]
     assert all(result.verdict in row["hint"] for row, result in zip(rows, results, strict=True))
-    order = view(page, "order", "tps", "placement", "over the median of its point")
+    order = view(page, "order", "tps", "placement", "over the median of its configuration")
     shares = sorted(v for cloud in order["clouds"] for v in cloud["y"])
     known = [
         run.metrics["tps"] / estimates[run.point].median

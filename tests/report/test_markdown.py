@@ -60,7 +60,7 @@ def test_the_block_holds_what_a_maintainer_asks_for(tmp_path: Path) -> None:
     assert text == render_markdown(analysis)
     for part in (
         "### Where data and log live",
-        "tps against placement=together: log apart faster at all 2 points",
+        "tps against placement=together: log apart faster at all 2 configurations",
         "`rw,relatime`",
         "stable",
         "kernel 6.1.0-18-amd64",
@@ -126,7 +126,7 @@ def test_a_reference_is_mentioned(tmp_path: Path) -> None:
 def test_many_points_stay_pasteable(tmp_path: Path) -> None:
     path = write(tmp_path, clients=tuple(range(1, 36)), repetitions=1, evidence=False)
     text = render_markdown(path)
-    assert "10 more points" in text
+    assert "10 more configurations" in text
     assert len(text) < 65_536, "GitHub takes no longer comment"
 
 

@@ -108,7 +108,7 @@ def test_a_selection_is_an_experiment(experiment: Experiment) -> None:
     assert len(some.points) == 2 * len(experiment.metrics)
     narrower = some.select(clients=10)
     assert set(narrower.runs["clients"]) == {10}
-    with pytest.raises(UsageError, match="no point"):
+    with pytest.raises(UsageError, match="no configuration"):
         some.select(placement="log apart").select(clients=1).select(placement="together", clients=5)
 
 

@@ -202,7 +202,7 @@ def test_an_axis_that_one_side_lacks_has_to_be_selected(tmp_path: Path) -> None:
         for point in record.points
     ]
     folder.update_record(record.model_copy(update={"axes": axes, "points": points}))
-    with pytest.raises(UsageError, match="several points"):
+    with pytest.raises(UsageError, match="several configurations"):
         compare(base, new)
     found = compare(f"{base}:placement=together", f"{new}:storage=log apart")
     assert [pair.label for pair in found.points] == ["clients=1", "clients=5", "clients=10"]

@@ -73,7 +73,7 @@ def test_sizes_match_as_numbers(tmp_path: Path) -> None:
         ("placement", "no condition", "factor=value"),
         ("=3", "no condition", "factor=value"),
         ('placement="log apart', "not closed", ""),
-        ("placement=together,placement=log apart,workload.wal=log2", "no point", "show"),
+        ("placement=together,placement=log apart,workload.wal=log2", "no configuration", "show"),
     ],
 )
 def test_mistakes_name_what_is_known(path: Path, conditions: str, what: str, hint: str) -> None:

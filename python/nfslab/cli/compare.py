@@ -117,7 +117,8 @@ def _print_metric(comparison: SelectionComparison, metric: str) -> None:
     from nfslab.statistics.effect_text import change, change_interval, words
 
     unit = comparison.units[metric]
-    header = ["point", "n", "baseline", "new", "new/baseline", "interval", "p (Holm)", "result"]
+    header = ["configuration", "n", "baseline", "new", "new/baseline", "interval", "p (Holm)"]
+    header += ["result"]
     shown = list(zip(comparison.points, comparison.results[metric], strict=True))
     rows = [
         [
@@ -136,7 +137,7 @@ def _print_metric(comparison: SelectionComparison, metric: str) -> None:
     click.echo(table(header, rows, right=(2, 3, 4)))
     left = len(shown) - len(rows)
     if left:
-        click.echo(f"({left} more points: --json has all)")
+        click.echo(f"({left} more configurations: --json has all)")
     notes = dict.fromkeys(note for _, result in shown for note in result.notes)
     for note in list(notes)[:10]:
         click.echo(f"note: {note}")
@@ -175,6 +176,6 @@ def _print_judgements(judgements: list[Judgement]) -> None:
             nl=False,
         )
     for condition, points in holding.items():
-        click.echo(f"\nok: {condition} at {points} points", nl=False)
+        click.echo(f"\nok: {condition} at {points} configurations", nl=False)
     if judgements:
         click.echo()

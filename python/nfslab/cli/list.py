@@ -167,7 +167,7 @@ def _runs(outcomes: Outcomes) -> list[dict[str, Any]]:
 
 
 def _print(entries: list[dict[str, Any]], with_runs: bool) -> None:
-    header = ["experiment", "points", "runs", "failed", "begun", "primary metric (medians)"]
+    header = ["experiment", "configurations", "runs", "failed", "begun", "primary metric (medians)"]
     rows = [
         [
             entry["folder"],
@@ -227,7 +227,7 @@ def _primary(entry: dict[str, Any]) -> str:
 
 
 def _print_runs(entry: dict[str, Any]) -> None:
-    header = ["run", "point", "status", "begun", "took", entry["primary"] or "", "remarks"]
+    header = ["run", "configuration", "status", "begun", "took", entry["primary"] or "", "remarks"]
     rows = []
     for run in entry["runs"]:
         status = run["status"] if run["counted"] or run["status"] == "failed" else "not counted"

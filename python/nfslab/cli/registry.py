@@ -15,7 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("nfslab.cli.report", "Write the report of an experiment's results."),
     "compare": ("nfslab.cli.compare", "Compare two experiments or selections."),
     "list": ("nfslab.cli.list", "List experiments and their runs."),
-    "show": ("nfslab.cli.show", "Show one experiment, point or run."),
+    "show": ("nfslab.cli.show", "Show one experiment, configuration or run."),
     "query": ("nfslab.cli.query", "Ask SQL of the results (DuckDB)."),
     "check": ("nfslab.cli.check", "Is everything in a results folder what was sealed?"),
     "files": ("nfslab.cli.files", "Measure file access in a directory, as Bonnie did."),

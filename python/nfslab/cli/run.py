@@ -48,7 +48,7 @@ was run; --dry-run says the same), 130 stopped.
 )
 @repetitions_option
 @results_option
-@click.option("--dry-run", is_flag=True, help="Show points, order, time and space; run nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would run, time and space; run nothing.")
 @click.option(
     "--continue",
     "continue_in",
@@ -58,7 +58,7 @@ was run; --dry-run says the same), 130 stopped.
 )
 @click.option("--new", is_flag=True, help="Begin anew beside earlier results.")
 @click.option("--keep-failed", is_flag=True, help="Do not try failed runs again.")
-@click.option("--skip-unavailable", is_flag=True, help="Leave out the points that cannot run here.")
+@click.option("--skip-unavailable", is_flag=True, help="Leave out what cannot run here.")
 @anyway_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def command(file: str, dry_run: bool, as_json: bool, **asked: Any) -> None:

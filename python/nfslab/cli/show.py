@@ -132,7 +132,7 @@ def _print_points(selection: Selection) -> None:
             ]
         )
     header = [
-        "point",
+        "configuration",
         "factors",
         "ok",
         "failed",
@@ -141,7 +141,7 @@ def _print_points(selection: Selection) -> None:
     ]
     click.echo(f"\n{table(header, rows, right=(2, 3, 4))}")
     left = len(selection.points) - len(rows)
-    click.echo(f"({left} more points: --json has all)\n" if left else "")
+    click.echo(f"({left} more configurations: --json has all)\n" if left else "")
 
 
 def _print_point_sections(selection: Selection) -> None:

@@ -58,7 +58,7 @@ def series_table(
 
 
 def by_mount(found: Found[F], mounts: Callable[[F], Iterable[M]]) -> list[Same[M]]:
-    """Each mount's facts in every run of a point."""
+    """Each mount's facts in every run of a configuration."""
     made = []
     for point in at_points(found):
         targets = grouped((one.target, one) for run in point.runs for one in mounts(run))

@@ -1,4 +1,4 @@
-"""What the runs of a point have of one thing: rows of tables by point, and their cells.
+"""What the runs of a configuration have of one thing: rows of tables by point, and their cells.
 
 Medians over the runs stand for a point; counts of what should not have happened are sums.
 """
@@ -38,7 +38,7 @@ class Same(Generic[S]):
     """The operation, device or the like."""
 
 
-POINT: Final[Shown[Same[Any]]] = (Column("point", False), lambda one: cells.text(one.point))
+POINT: Final[Shown[Same[Any]]] = (Column("configuration", False), lambda one: cells.text(one.point))
 MOUNT: Final[Shown[Same[Any]]] = (Column("mount", False), lambda one: cells.text(one.target))
 RUNS: Final[Shown[Same[Any]]] = (Column("runs"), lambda one: cells.count(len(one.runs)))
 OPERATION: Final[Shown[Same[Any]]] = (Column("operation", False), lambda one: cells.text(one.name))

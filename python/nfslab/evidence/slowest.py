@@ -114,7 +114,7 @@ def slowest(
 
 @dataclass(frozen=True, slots=True)
 class PointSlowest(_Wholes):
-    """Over the runs of a point that tell."""
+    """Over the runs of a configuration that tell."""
 
     label: str
     of: str
@@ -194,7 +194,7 @@ def slowest_of(found: Found[F], of: Callable[[F], Sequence[SlowestFacts]]) -> li
 def slowest_table(rows: Sequence[PointSlowest], label_of: Callable[[str], str]) -> Table:
     """The whole and each part, of all and of the slowest, the part that grew most first."""
     columns = [
-        Column("point", False), Column("of", False), Column("part", False), Column("mean"),
+        Column("configuration", False), Column("of", False), Column("part", False), Column("mean"),
         Column("mean above p99"), Column("difference"),
     ]  # fmt: skip
     made: list[list[Cell]] = []

@@ -230,7 +230,7 @@ def _points(plan: DryRun) -> list[str]:
     least, most = experiment.section.blocks
     many = f"{least}" if least == most else f"{least} to {most}"
     runs = f"{points * least}" if least == most else f"{points * least} to {points * most}"
-    lines = [f"{points} points{excluded} x {many} repetitions = {runs} runs"]
+    lines = [f"{points} configurations{excluded} x {many} repetitions = {runs} runs"]
     stopping = experiment.section.stopping
     if stopping is not None:
         lines.append(
@@ -286,7 +286,7 @@ def _abilities(plan: DryRun) -> list[str]:
     """What cannot run here, and why."""
     lines = []
     for obstacle, count in plan.preflight.obstacles():
-        lines.append(f"cannot run: {obstacle.part} ({count} points): {obstacle.reason}")
+        lines.append(f"cannot run: {obstacle.part} ({count} configurations): {obstacle.reason}")
         if obstacle.fix:
             lines.append(f"  fix: {obstacle.fix}")
     for name, answer in plan.preflight.collectors.items():
@@ -295,7 +295,7 @@ def _abilities(plan: DryRun) -> list[str]:
         elif answer.how:
             lines.append(f"collector {name}: {answer.how}")
     if plan.refused:
-        way = ", or leave these points out with --skip-unavailable"
+        way = ", or leave these configurations out with --skip-unavailable"
         lines.append(f"nothing would be run: mend that{way if plan.preflight.runnable else ''}")
     if not plan.preflight.blocked:
         guest = plan.experiment.points[0].setup.machine.kernel is not None

@@ -209,7 +209,7 @@ def read_rules(
             for key, value in _flat(data, axes)
         ]
         if not entries:
-            problems.add(where, "an exclude rule without entries would leave out every point")
+            problems.add(where, "an exclude rule without entries would leave out all")
         elif all(entry is not None for entry in entries):
             conditions = tuple(e for e in entries if isinstance(e, Condition))
             rules.append(Rule(number, conditions))
@@ -321,7 +321,8 @@ def enumerate_points(
     if size > MAX_POINTS:
         problems.add(
             ("axes",),
-            f"the axes span {size} points, more than the {MAX_POINTS} that one experiment may have",
+            f"the axes span {size} configurations, more than the {MAX_POINTS} that one "
+            "experiment may have",
             "give fewer values, or split it into several files",
         )
         return [], 0
@@ -334,9 +335,9 @@ def enumerate_points(
             kept.append(levels)
     for rule in rules:
         if rule.number not in used:
-            problems.warn(("exclude", rule.number), "this rule matches no point")
+            problems.warn(("exclude", rule.number), "this rule matches no configuration")
     if not kept and not problems.found:
         problems.add(
-            ("exclude",), "no point is left: the rules exclude all of them", "remove a rule"
+            ("exclude",), "no configuration is left: the rules exclude all of them", "remove a rule"
         )
     return kept, size - len(kept)

@@ -138,7 +138,7 @@ class PointReader:
         used = {name for point in points for name in point.setup.workload.roles().values()}
         for name in self.catalogue.targets:
             if name not in used:
-                self.problems.warn(("targets", name), f"target {name!r} is used by no point")
+                self.problems.warn(("targets", name), f"no configuration uses target {name!r}")
         first: dict[bytes, Point] = {}
         same: list[tuple[Point, Point]] = []
         for point in points:
@@ -152,7 +152,7 @@ class PointReader:
             one, other = same[0]
             self.problems.warn(
                 ("axes",),
-                f"{len(same)} points repeat others: an axis sets what is not used there "
+                f"{len(same)} configurations repeat others: an axis sets what is not used there "
                 f"(first: {other.label()} is {one.label()})",
                 "leave them out with [[exclude]]",
             )

@@ -112,15 +112,16 @@ def require_runnable(result: Preflight, *, skip: bool) -> list[Point]:
         reasons = []
         for obstacle, count in result.obstacles()[:MAX_REASONS_SHOWN]:
             fix = f" ({obstacle.fix})" if obstacle.fix else ""
-            points = "every point" if count == total else f"{count} of {total} points"
+            points = f"{'all' if count == total else f'{count} of {total}'} configurations"
             reasons.append(f"{obstacle.part}, {points}: {obstacle.reason}{fix}")
         raise UsageError(
             "this experiment cannot run here"
             if not result.runnable
-            else f"{len(result.blocked)} of {total} points cannot run here; nothing was run",
+            else f"{len(result.blocked)} of {total} configurations cannot run here; "
+            "nothing was run",
             why="\n       ".join(reasons),
             fix=f"mend that ({_knows_more(result.obstacles())} knows more)"
-            + (", or leave these points out with --skip-unavailable" if result.runnable else ""),
+            + (", or leave these out with --skip-unavailable" if result.runnable else ""),
         )
     return result.runnable
 
@@ -140,7 +141,7 @@ def require_here(point: Point) -> None:
     """RunFailed when the point cannot run on this machine: for a guest, which nobody has asked."""
     if found := _of_point(point, {}, []):
         raise RunFailed(
-            "this point cannot run in its virtual machine",
+            "this configuration cannot run in its virtual machine",
             why="; ".join(f"{one.part}: {one.reason}" for one in found),
             fix="; ".join(one.fix for one in found if one.fix),
         )

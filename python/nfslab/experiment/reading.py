@@ -158,7 +158,7 @@ def _require_comparison(records: list[AxisRecord], points: list[Point], problems
     if axis is None or not baseline_pairs(points, axis.name, level):
         problems.add(
             ("experiment", "repetitions"),
-            "repetitions until an interval is narrow: no two points are compared",
+            "repetitions until an interval is narrow: no two configurations are compared",
             "give a number of repetitions, or an axis with two levels",
         )
         problems.raise_any()

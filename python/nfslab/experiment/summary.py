@@ -146,7 +146,7 @@ def summary_lines(summary: Summary, again: str) -> list[str]:
     if summary.failures:
         lines.append(as_called(f"failed runs are tried again by: {again}"))
     if summary.skipped:
-        lines.append(f"left out: {len(summary.skipped)} points that cannot run here")
+        lines.append(f"left out: {len(summary.skipped)} configurations that cannot run here")
     done = summary.ok + len(summary.failures)
     lines.append(
         f"{summary.ok} of {summary.planned} runs good, {len(summary.failures)} failed, "

@@ -195,7 +195,7 @@ def _durability_line(
         why = "; ".join(durability.reasons(outcomes, range(len(outcomes.points))))
         because = f" ({why})" if why else ""
         return (
-            f"UNEQUAL DURABILITY: the points of this experiment are {kinds}{because}; "
+            f"UNEQUAL DURABILITY: the configurations of this experiment are {kinds}{because}; "
             "differences in speed between them may come from that alone."
         )
     return ""

@@ -158,7 +158,7 @@ def _points(analysis: Analysis) -> str:
         lines.append("| " + " | ".join(cells) + " |")
     if len(analysis.points) > len(shown):
         left = len(analysis.points) - len(shown)
-        lines += ["", f"{counted(left, 'more point')}: `nfslab report` has all of them."]
+        lines += ["", f"{counted(left, 'more configuration')}: `nfslab report` has all of them."]
     if rows:
         lines += ["", escape(analysis.comparison_method)]
     return "\n".join(lines)

@@ -124,7 +124,7 @@ def _not_there(outcomes: Outcomes) -> list[Warning]:
         found.append(Warning("note", "partial", text, catalogue.partial))
     strange = [line.run_id for line in catalogue.lines if line.point_id not in outcomes.index_of]
     if strange:
-        text = f"{count(len(strange), 'run')} of points that are not planned, in no figure"
+        text = f"{count(len(strange), 'run')} of configurations that are not planned, in no figure"
         found.append(Warning("warning", "unplanned", text, strange))
     if record.excluded:
         text = (
@@ -139,7 +139,8 @@ def _not_there(outcomes: Outcomes) -> list[Warning]:
             if isinstance(entry, dict)
             for reason in entry.get("reasons", [])
         )
-        text = f"{count(len(skipped), 'point')} left out, not possible: {_counted(why, 'point')}"
+        left_out = count(len(skipped), "configuration")
+        text = f"{left_out} left out, not possible: {_counted(why, 'configuration')}"
         found.append(Warning("warning", "skipped", text))
     return found
 
@@ -149,7 +150,8 @@ def _repetitions(outcomes: Outcomes, points: Sequence[PointResult]) -> list[Warn
     single = [point for point in points if point.ok == 1]
     if not single:
         return []
-    where = "at every point" if len(single) == len(points) else f"at {count(len(single), 'point')}"
+    some = f"at {count(len(single), 'configuration')}"
+    where = "at every configuration" if len(single) == len(points) else some
     text = f"one run {where}: the significance of its differences is unknown"
     ids = {point.point_id for point in single}
     runs = [line.run_id for line in outcomes.counted if line.point_id in ids]
@@ -162,7 +164,8 @@ def _durability(outcomes: Outcomes, levels: Sequence[set[str]]) -> list[Warning]
     mixed = [index for index, seen in enumerate(levels) if len(seen) > 1]
     if mixed:
         named = "; ".join(point_label(outcomes.points[index]) for index in mixed[:5])
-        text = f"durability was not the same in all runs of {count(len(mixed), 'point')}: {named}"
+        of = count(len(mixed), "configuration")
+        text = f"durability was not the same in all runs of {of}: {named}"
         found.append(Warning("violation", "durability", text))
     everywhere = set().union(*levels) if levels else set()
     if everywhere == {"volatile"}:
@@ -423,6 +426,6 @@ def _counted(seen: Counter[str], noun: str = "run") -> str:
 
 
 def _runs_at(outcomes: Outcomes, index: int) -> list[str]:
-    """Ids of the counted runs of a point, in the order in which they are summarised."""
+    """Ids of the counted runs of a configuration, in the order in which they are summarised."""
     point_id = outcomes.points[index].point_id
     return [line.run_id for line in outcomes.counted if line.point_id == point_id]

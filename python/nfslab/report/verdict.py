@@ -102,7 +102,7 @@ def _outcome(
         by_word.items(), key=lambda item: (not item[1][0].result.shown, -len(item[1]))
     ):
         of = "all" if len(group) == len(rows) else f"{len(group)} of"
-        said = f"{word} at {of} {len(rows)} points"
+        said = f"{word} at {of} {len(rows)} configurations"
         if group[0].result.shown:
             group.sort(key=lambda row: -abs(row.result.estimate or 0.0))
             shown = (
@@ -146,5 +146,6 @@ def _single(primary: str, outcomes: Outcomes, points: Sequence[PointResult]) -> 
             bounds = f", {quantity(low, '')} to {quantity(high, '')}"
         name = f"{point.label}: " if len(found) > 1 else ""
         parts.append(f"{name}{quantity(estimate.median, unit)} (n={estimate.n}{bounds})")
-    more = f"; {len(found) - MAX_SENTENCES} more points" if len(found) > MAX_SENTENCES else ""
+    left = len(found) - MAX_SENTENCES
+    more = f"; {left} more configurations" if left > 0 else ""
     return f"{primary} {'; '.join(parts)}{more}. Nothing was compared."

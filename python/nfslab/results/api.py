@@ -61,7 +61,8 @@ class Experiment:
 
     def __repr__(self) -> str:
         points = len(self._selection.points)
-        return f"<Experiment {self._selection.label}: {points} points, {len(self.runs)} runs>"
+        runs = f"{points} configurations, {len(self.runs)} runs"
+        return f"<Experiment {self._selection.label}: {runs}>"
 
     @property
     def path(self) -> Path:
@@ -148,8 +149,8 @@ class Experiment:
         kept = [index for index in chosen.points if index in set(self._selection.points)]
         if not kept:
             raise UsageError(
-                f"no point of {self._selection.label} meets {conditions}",
-                fix="`nfslab show` lists its points with their factors",
+                f"no configuration of {self._selection.label} meets {conditions}",
+                fix="`nfslab show` lists its configurations with their factors",
             )
         return Experiment(Selection(self._outcomes, kept, chosen.conditions))
 

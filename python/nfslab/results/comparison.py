@@ -195,9 +195,9 @@ def match_points(base: Selection, new: Selection) -> tuple[list[PairedPoint], li
             pairs.append(PairedPoint(label, index, new_keys[key]))
     if not pairs:
         raise UsageError(
-            f"{base.label} and {new.label} have no point in common",
+            f"{base.label} and {new.label} have no configuration in common",
             why=f"paired by {', '.join(axes)}" if axes else "they have no axis in common",
-            fix="compare selections of single points, or experiments with equal levels",
+            fix="compare selections of single configurations, or experiments with equal levels",
         )
     sides = ((base, base_keys, new_keys), (new, new_keys, base_keys))
     left, right = (
@@ -242,7 +242,7 @@ def _keyed(selection: Selection, axes: Sequence[str]) -> dict[tuple[Any, ...], i
                 if selection.outcomes.points[found[key]].factors.get(name) != level
             ]
             raise UsageError(
-                f"{selection.label} has several points for one of the other side",
+                f"{selection.label} has several configurations for one of the other side",
                 why=f"they differ in {', '.join(others)}, which the other side does not have "
                 "(or was selected by)",
                 fix=f"select one level: {selection.outcomes.folder.path.name}:{others[0]}=..."

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ROWS_MAX: Final = 6_000_000
 """Rows of one table that are read whole (calls that are taken apart need 0.8 GB a million)."""
-_FIX: Final = "restore it from a copy, or run its point again; other runs are not affected"
+_FIX: Final = "restore it from a copy, or run its configuration again; other runs are not affected"
 
 
 def evidence_path(run: Path, name: str, folder: str = "evidence") -> Path:

@@ -107,10 +107,10 @@ def select(outcomes: Outcomes, conditions: Mapping[str, list[str]]) -> Selection
         ]
     if not chosen:
         raise UsageError(
-            f"no point of {outcomes.record.name} meets all of: "
+            f"no configuration of {outcomes.record.name} meets all of: "
             + ", ".join(f"{factor}={'|'.join(v)}" for factor, v in conditions.items()),
             why="the experiment excludes that combination",
-            fix="`nfslab show` lists its points",
+            fix="`nfslab show` lists its configurations",
         )
     return Selection(outcomes, chosen, {factor: list(v) for factor, v in conditions.items()})
 

@@ -40,7 +40,7 @@ LEAST_INNER: Final = 0.005
 """Of the whole: smaller parts within parts are not shown (they are in the JSON)."""
 LEAST_SHARE: Final = 0.1
 """Of the whole's difference: less is not told in a sentence."""
-SUMS: Final = "Means over the runs of a point; the parts sum to the whole."
+SUMS: Final = "Means over the runs of a configuration; the parts sum to the whole."
 SAMPLED: Final = (
     "Sampled parts may be off besides: of PostgreSQL by a tenth where its memory was read, by two "
     "fifths over SQL, by far more over SQL with one client; of MariaDB by half."
@@ -124,7 +124,8 @@ def _sentences(pairs: Sequence[Compared], metric: str) -> list[str]:
     said = [sentence(pair) for pair in shown[:SENTENCES_MOST]]
     rest = [pair for pair in pairs if not pair.shown]
     if len(rest) > 1:
-        said.append(f"No difference of {metric} is shown at {len(rest)} of {len(pairs)} points.")
+        of = f"{len(rest)} of {len(pairs)} configurations"
+        said.append(f"No difference of {metric} is shown at {of}.")
     for pair in rest if len(rest) == 1 else ():
         means = f"{_ms(pair.new.mean_ns)}, {pair.result.base_label} {_ms(pair.base.mean_ns)}"
         said.append(
@@ -202,7 +203,7 @@ def _figure(points: Sequence[PointAnatomy], order: Sequence[str]) -> Figure:
     return Figure(
         "anatomy-parts",
         f"Mean time: {operation}, by what it was spent in",
-        "Means over the runs of a point; the parts sum to the bar.",
+        "Means over the runs of a configuration; the parts sum to the bar.",
         views,
         choices=["Inside"] if inner else [],
         rank=0,
@@ -253,7 +254,7 @@ def _has_inner(points: Sequence[PointAnatomy], part: str) -> bool:
 
 def _points_table(points: Sequence[PointAnatomy], order: Sequence[str]) -> Table:
     return Table.of("Mean time by part", points, [
-        (Column("point", False), lambda point: cells.text(point.label)),
+        (Column("configuration", False), lambda point: cells.text(point.label)),
         (Column("runs"), lambda point: cells.count(point.runs)),
         (Column(f"mean {points[0].operation}"), lambda point: cells.quantity(point.mean_ns, "ns")),
         ([Column(meaning_of(name).label, hint=meaning_of(name).meaning) for name in order],
@@ -273,7 +274,7 @@ def _cell(point: PointAnatomy, path: str) -> Cell:
 def _inner_table(points: Sequence[PointAnatomy], part: str) -> Table:
     """All that lies within a part, level by level."""
     paths = _inner_paths(points, part)
-    columns = [Column("point", False)]
+    columns = [Column("configuration", False)]
     columns += [Column(label_of(path.removeprefix(f"{part}/"))) for path in paths]
     rows = [
         [cells.text(point.label), *(_cell(point, path) for path in paths)]
@@ -305,7 +306,7 @@ def differences_table(pairs: Sequence[Compared], what: str, label: Callable[[str
         or abs(one.difference_ns) >= LEAST_LISTED * pair.new.mean_ns
     ]
     return Table.of(f"What differs, {what} by {what}", rows, [
-        (Column("point", False), lambda row: cells.text(row[0].result.label)),
+        (Column("configuration", False), lambda row: cells.text(row[0].result.label)),
         (Column("against", False), lambda row: cells.text(row[0].result.base_label)),
         (Column(what, False), lambda row: cells.text(
             label(row[1].path) if row[1].path else f"whole {row[0].new.operation}")),

@@ -40,7 +40,7 @@ OPERATIONS_MOST: Final = 12
 """Rows of a point, the most frequent operations first."""
 INTRO: Final = (
     "Every NFS call, out of the packets on the wire; latencies run from the first byte of a call's "
-    "first send to the first byte of its first reply. Medians over the runs of a point."
+    "first send to the first byte of its first reply. Medians over the runs of a configuration."
 )
 HELD_UP: Final = (
     "server_stalled", "server_restarted", "connection_reset", "network_loss", "server_full",
@@ -230,7 +230,7 @@ def _notes(run: RunFacts[CaptureFacts], notes: Sequence[str]) -> list[str]:
 def _whole(points: Sequence[Same[CaptureFacts]]) -> Table:
     """A row a point: calls, what held them up, what is missing."""
     held = [k for k in HELD_UP if any(k in run.stalls for at in points for run in at.runs)]
-    note = "Calls and shares: medians over the runs of a point; the other columns: sums."
+    note = "Calls and shares: medians over the runs of a configuration; the other columns: sums."
     return Table.of("Captures", points, [
         POINT, RUNS,
         (Column("calls"), _median_calls),
@@ -270,7 +270,7 @@ def _latency(key: str) -> ToCell:
 
 def _operations(points: Sequence[Same[CaptureFacts]]) -> Table:
     """A row a point and operation: medians of the runs' figures."""
-    return Table.of("Operations by point", operations_of(points, OPERATIONS_MOST), [
+    return Table.of("Operations by configuration", operations_of(points, OPERATIONS_MOST), [
         POINT, OPERATION,
         (Column("calls"), _median_calls),
         *((Column(key), _latency(key)) for key in ("mean", "p50", "p99", "max")),

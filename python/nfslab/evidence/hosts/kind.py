@@ -102,7 +102,7 @@ class HostsEvidence(EvidenceKind[HostsFacts]):
             anchor=self.kind,
             intro=INTRO,
             sentences=sentences,
-            tables=[Table.of("Each host at each point", list(_rows(found)), COLUMNS)],
+            tables=[Table.of("Each host at each configuration", list(_rows(found)), COLUMNS)],
             figures=_figure(found),
         )
 
@@ -132,7 +132,7 @@ class _Row:
 
 
 COLUMNS: Final[Sequence[Shown[_Row]]] = (
-    (Column("point", False), lambda row: cells.text(row.point)),
+    (Column("configuration", False), lambda row: cells.text(row.point)),
     (Column("host", False), lambda row: cells.text(row.name)),
     (Column("address", False), lambda row: cells.text(row.hosts[0].address)),
     (Column("kernel", False), lambda row: cells.text(row.hosts[0].kernel)),

@@ -131,7 +131,7 @@ class MariadbEvidence(EvidenceKind[MariadbFacts]):
         return Section(
             self.title,
             anchor=self.kind,
-            intro="Medians over the runs of a point.",
+            intro="Medians over the runs of a configuration.",
             sentences=_sentences(points),
             tables=tables,
             notes=[*notes, NOTE],
@@ -194,7 +194,7 @@ def _wait_table(points: Sequence[Same[MariadbFacts]]) -> Table:
         for wait, threads in list(_means(at.runs).items())[:WAITS_MOST]
         if threads > 0
     ]
-    columns = [Column("point", False), Column("wait", False), Column("threads, mean")]
+    columns = [Column("configuration", False), Column("wait", False), Column("threads, mean")]
     return Table("What the load's threads did", columns, rows, open=False)
 
 

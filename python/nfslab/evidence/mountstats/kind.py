@@ -148,7 +148,7 @@ class MountstatsEvidence(EvidenceKind[MountstatsFacts]):
             self.title,
             anchor=self.kind,
             intro="As /proc/self/mountstats counts it over the timed part; medians over the runs "
-            "of a point.",
+            "of a configuration.",
             sentences=_sentences(mounts),
             tables=[table for table in tables if table.rows],
             notes=[*noted(found), NOTE],

@@ -135,7 +135,7 @@ class NfsServerEvidence(EvidenceKind[BreakdownFacts]):
 
 
 class PointRow(NamedTuple):
-    """All calls to one target, over the runs of a point."""
+    """All calls to one target, over the runs of a configuration."""
 
     label: str
     target: str
@@ -197,8 +197,8 @@ def _left_out(found: Found[BreakdownFacts]) -> str:
 
 
 def _points_table(rows: Sequence[PointRow]) -> Table:
-    return Table.of("Calls taken apart, by point", rows, [
-        (Column("point", numeric=False), lambda row: text(row.label)),
+    return Table.of("Calls taken apart, by configuration", rows, [
+        (Column("configuration", numeric=False), lambda row: text(row.label)),
         (Column("target", numeric=False), lambda row: text(row.target)),
         (Column("runs"), lambda row: count(row.runs)),
         (Column("calls"), lambda row: count(row.calls)),
@@ -220,7 +220,8 @@ def _points_figure(rows: Sequence[PointRow]) -> Figure:
         for row in rows
     ]
     parts = list(zip(PARTS, COLOURS, strict=True))
-    return stacked("call-parts", "Where a call's time goes, by point", CAPTION, parts, wholes)
+    title = "Where a call's time goes, by configuration"
+    return stacked("call-parts", title, CAPTION, parts, wholes)
 
 
 def _part(run: RunFacts[BreakdownFacts]) -> Section:

@@ -125,7 +125,7 @@ class NfsdEvidence(EvidenceKind[NfsdFacts]):
             self.title,
             anchor=self.kind,
             intro="As /proc/net/rpc/nfsd and /proc/fs/nfsd count it over the timed part; medians "
-            "over the runs of a point.",
+            "over the runs of a configuration.",
             sentences=_sentences(points),
             tables=[table for table in tables if table.rows],
             notes=[*noted(found), NOTE],

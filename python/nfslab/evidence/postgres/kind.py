@@ -199,7 +199,7 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         return Section(
             self.title,
             anchor=self.kind,
-            intro="From PostgreSQL's own views; medians over the runs of a point.",
+            intro="From PostgreSQL's own views; medians over the runs of a configuration.",
             sentences=_sentences(points),
             tables=tables,
             notes=[*incomplete, NOTE],
@@ -230,7 +230,7 @@ class PostgresEvidence(EvidenceKind[PostgresFacts]):
         note = "Medians over the runs; the mean time is that of all flushes that the server timed."
         flushes = median(lambda run: run.log_flushes, "1")
         return Table.of("Flushes of the log", known, [
-            (Column("point", False), lambda row: cells.text(row[0].point)),
+            (Column("configuration", False), lambda row: cells.text(row[0].point)),
             (Column("runs"), lambda row: cells.count(row[1].runs)),
             (Column("log flushes"), lambda row: flushes(row[0])),
             ([Column("a transaction"), Column("mean time of a flush")],
@@ -339,5 +339,5 @@ def _wait_table(points: Sequence[Same[PostgresFacts]]) -> Table:
         for at in points
         for wait, backends in _mean_waits(at.runs)[:WAITS_MOST]
     ]
-    columns = [Column("point", False), Column("wait", False), Column("backends, mean")]
+    columns = [Column("configuration", False), Column("wait", False), Column("backends, mean")]
     return Table("Waits of active backends", columns, rows, open=False)

@@ -57,7 +57,7 @@ def profile_facts(run: SealedRun) -> ProfileFacts | None:
         raise ResultsError(
             "its profile has no summary",
             why="the collector ended before it wrote one",
-            fix="run its point again; other runs are not affected",
+            fix="run its configuration again; other runs are not affected",
         )
     stacks = Stacks()
     stacks.merge(read_stacks(run.folder))

@@ -50,7 +50,8 @@ PARTS: Final = (
 """Parts of a bar with the names of their colours."""
 FLAME_COLOURS: Final = (("process", "c8"), ("user", "cpu-user"), ("kernel", "cpu-system"))
 BARS_CAPTION: Final = (
-    "Who had the CPUs in the timed part, by samples; all counted runs of a point together. Beside "
+    "Who had the CPUs in the timed part, by samples; all counted runs of a configuration "
+    "together. Beside "
     "each bar the CPU time that it is of."
 )
 FLAME_CAPTION: Final = (
@@ -101,7 +102,8 @@ class ProfileEvidence(EvidenceKind[ProfileFacts]):
         figures = [_bars([profile for profile, _ in points]), _flames(shown)]
         notes = _cost([profile for profile, _ in points])
         if left := len(points) - len(shown):
-            notes.append(f"{counted(left, 'more point')} with a profile: `nfslab show` has runs.")
+            more = counted(left, "more configuration")
+            notes.append(f"{more} with a profile: `nfslab show` has runs.")
         whole = Section(
             self.title, "profile-section", EXPLAINED, figures=figures, notes=notes, parts=parts
         )
@@ -225,7 +227,7 @@ def _compared(points: Sequence[PointProfile]) -> Table:
         [text(function.name), text("kernel" if function.kernel else "user"), *map(share, shares)]
         for function, shares in compared(points)
     ]
-    return Table("Functions by point (their own time)", columns, rows)
+    return Table("Functions by configuration (their own time)", columns, rows)
 
 
 def _cost(points: Sequence[PointProfile]) -> list[str]:

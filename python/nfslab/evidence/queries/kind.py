@@ -51,7 +51,8 @@ AGREE: Final = 0.01
 """Of the blocks read, that system calls may be off; and SLACK_BYTES."""
 SLACK_BYTES: Final = 1 << 20
 NOTE: Final = (
-    "Of one execution; medians over the runs of a point. Blocks read were not in the database's "
+    "Of one execution; medians over the runs of a configuration. Blocks read were not in the "
+    "database's "
     "buffers, those that it read ahead by itself among them. What stands as – it does not tell. "
     "Asked: READs sent in the timed part, or what the kernel fetched for the database's "
     "processes. Asked / read is of queries that only read: above 1 it is "
@@ -201,7 +202,7 @@ def _called(run: SealedRun) -> int | None:
 
 
 def _table(points: Sequence[Same[QueryFacts]]) -> Table:
-    return Table.of("By point", points, [
+    return Table.of("By configuration", points, [
         POINT, RUNS,
         (Column("time"), median(lambda run: run.latency_ms, "ms")),
         (Column("buffers hit"), median(lambda run: run.hit_bytes, "B")),

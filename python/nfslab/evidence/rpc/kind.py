@@ -138,7 +138,7 @@ class RpcEvidence(EvidenceKind[RpcFacts]):
         return Section(
             self.title,
             anchor=self.kind,
-            intro="As the NFS clients recorded it; medians over the runs of a point.",
+            intro="As the NFS clients recorded it; medians over the runs of a configuration.",
             tables=[table for table in tables if table.rows],
             notes=[*noted(found), NOTE],
         )

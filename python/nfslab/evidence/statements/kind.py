@@ -40,9 +40,9 @@ NS: Final = 1e9
 INTRO: Final = (
     "The mean transaction by its statements, by pgbench's own clock: another cut through the same "
     "time, not a level within the parts. Each statement holds all that its backend did or waited "
-    "for. Intervals are 95 %, over the runs of a point, or over the blocks."
+    "for. Intervals are 95 %, over the runs of a configuration, or over the blocks."
 )
-CAPTION: Final = "Means over the runs of a point; the statements sum to the bar."
+CAPTION: Final = "Means over the runs of a configuration; the statements sum to the bar."
 OTHERS: Final = {
     BETWEEN: "between statements",
     LATE: "late start",
@@ -225,7 +225,7 @@ def _points_table(
     label: Callable[[str], str],
 ) -> Table:
     columns = [
-        Column("point", False), Column("statement", False), Column("mean"),
+        Column("configuration", False), Column("statement", False), Column("mean"),
         Column("95 % interval"), Column("of the transaction"),
     ]  # fmt: skip
     texts = _texts(found)

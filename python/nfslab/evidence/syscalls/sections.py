@@ -186,7 +186,7 @@ def _blocks_table(waits: Sequence[BlocksRow]) -> Table:
 def syncs_by_point(found: Found[SyscallFacts]) -> Table:
     """Syncs of each point over all its runs: sums are exact, quantiles are medians of the runs'."""
     columns = [
-        Column("point", numeric=False), Column("class", numeric=False),
+        Column("configuration", numeric=False), Column("class", numeric=False),
         Column("call", numeric=False), Column("runs"), Column("calls"), Column("failed"),
         Column("mean"),
         *(Column(name, hint="the median of the runs'") for name in QUANTILE_NAMES[:-1]),
@@ -204,4 +204,4 @@ def syncs_by_point(found: Found[SyscallFacts]) -> Table:
             cells += [count(sum(s.errors for s in series)), latency(sum_ns / calls)]
             cells += [latency(median(values)) for values in quantiles[:-1]]
             rows.append([*cells, latency(max(quantiles[-1])), latency(sum_ns / len(series))])
-    return Table("Syncs, by point", columns, rows)
+    return Table("Syncs, by configuration", columns, rows)

@@ -199,7 +199,9 @@ class SystemEvidence(EvidenceKind[SystemFacts]):
         return Section(
             self.title,
             anchor=self.kind,
-            intro="From /proc; means over the timed part, medians over the runs of a point.",
+            intro=(
+                "From /proc; means over the timed part, medians over the runs of a configuration."
+            ),
             sentences=_sentences(points),
             tables=[table for table in tables if table.rows],
             notes=[NOTE],

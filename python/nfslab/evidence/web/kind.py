@@ -37,7 +37,8 @@ KINDS: Final = {
 CLASSES: Final = ("0.1 to 0.9 KB", "1 to 9 KB", "10 to 90 KB", "100 to 900 KB")
 INTRO: Final = (
     "What the load's connections saw in the timed part: latency is from the planned instant of a "
-    "request to the last byte of its reply. Medians over the runs of a point; counts of all runs."
+    "request to the last byte of its reply. Medians over the runs of a configuration; counts of "
+    "all runs."
 )
 LINES_NOTE: Final = (
     "On lines latency is mostly the line's own: a reply of 90 KB needs 1.8 s at 400,000 bit/s."

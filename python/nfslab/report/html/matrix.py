@@ -96,7 +96,8 @@ def over_axes(analysis: Analysis, metrics: Sequence[str]) -> Figure:
     return Figure(
         "metric",
         "Against each axis",
-        f"Marks: median of the runs at a point, bars: {analysis.interval}; every faint dot is one "
+        f"Marks: median of the runs of a configuration, bars: {analysis.interval}; every faint "
+        "dot is one "
         "run, none left out. One scale for all panels.",
         views,
         ("Metric", "Against", "Lines"),
@@ -218,8 +219,9 @@ def by_point(analysis: Analysis, metrics: Sequence[str]) -> Figure:
     """One row a point: the main figure of designs without a numeric axis."""
     return Figure(
         "points",
-        "Every point and every run",
-        f"Mark: median of the runs at a point, bar: {analysis.interval}; every faint dot is one "
+        "Every configuration and every run",
+        f"Mark: median of the runs of a configuration, bar: {analysis.interval}; every faint dot "
+        "is one "
         "run, none left out.",
         [
             View(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nfslab.report.model import Analysis, RunResult
 
 MEASURED = "as measured"
-RELATIVE = "over the median of its point"
+RELATIVE = "over the median of its configuration"
 CLOUDS_MOST = 12
 """Points that are told apart by colour; with more it starts by block."""
 
@@ -65,7 +65,7 @@ def _order(analysis: Analysis, name: str, by: str, relative: bool) -> Points | N
         if math.isfinite(values[i]):
             groups.setdefault(_group(analysis, run, by)[1], []).append(i)
     metric = content.metric_axis(analysis, name)
-    y = Axis(f"{metric.name} / median of its point") if relative else metric
+    y = Axis(f"{metric.name} / median of its configuration") if relative else metric
     failed = [run.position + 1 for run in analysis.runs if run.status == "failed"]
     return Points(
         Axis("place in the order of runs", "#", low=0.2, high=len(analysis.runs) + 0.8),

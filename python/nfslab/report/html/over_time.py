@@ -35,7 +35,7 @@ LIKE = 0.7
 """Runs that are shorter than so much of the longest have a time axis of their own."""
 TOP = 1.04
 EVIDENCE_ID = "evidence"
-ALL_POINTS = "all points"
+ALL_POINTS = "all configurations"
 ALL_POINTS_RUNS_MOST = 120
 """Runs that are drawn on each other where all points are."""
 NINES_PAD = 1.02
@@ -180,7 +180,7 @@ def _percentiles(analysis: Analysis, series: Series) -> Figure:
         "Latency distribution",
         "Latency by percentile, one line a run; a line ends where a run has no more than one "
         "operation beyond. Nearest rank: each value is a latency that was measured, or the upper "
-        "edge of its histogram bucket. One scale for all points.",
+        "edge of its histogram bucket. One scale for all.",
         views,
         ("Operation", "Point"),
     )

@@ -104,7 +104,7 @@ def comparison_tables(analysis: Analysis) -> list[Table]:
     names = [name for name, rows in analysis.comparisons.items() if rows]
     names.sort(key=lambda name: name != analysis.primary)
     columns = [
-        *(Column(title, numeric=False) for title in ("point", "baseline")),
+        *(Column(title, numeric=False) for title in ("configuration", "baseline")),
         *map(Column, ("runs", "ratio", "interval", "p adjusted")),
         Column("result", numeric=False),
     ]
@@ -159,14 +159,14 @@ def estimate_table(analysis: Analysis) -> Table | None:
         rows.append(row)
     label = content.metric_label(info.name, info.unit)
     note = f"{analysis.interval}. Outliers are in all figures and in every estimate."
-    return Table(f"{label} at every point", columns, rows, note=note)
+    return Table(f"{label} at every configuration", columns, rows, note=note)
 
 
 def level_columns(analysis: Analysis) -> list[Column]:
     """Headings for where a point lies: one a varying axis."""
     axes = [analysis.axes[i] for i in content.varying_axes(analysis)]
     found = [Column(content.drawn_axis(axis).name, content.has_numbers(axis)) for axis in axes]
-    return found or [Column("point", numeric=False)]
+    return found or [Column("configuration", numeric=False)]
 
 
 def level_cells(analysis: Analysis, point: int | None) -> list[Cell]:
@@ -309,9 +309,9 @@ def evidence_table(analysis: Analysis) -> Table | None:
         for name, by_point in by_name.items()
         for point_id, facts in by_point.items()
     ]
-    columns = [Column(title, numeric=False) for title in ("collector", "number", "point")]
+    columns = [Column(title, numeric=False) for title in ("collector", "number", "configuration")]
     columns += map(Column, ("runs", "median", "min", "max"))
-    title = "What the collectors summed up, over the counted runs of each point"
+    title = "What the collectors summed up, over the counted runs of each configuration"
     return Table(title, columns, rows, open=False) if rows else None
 
 
