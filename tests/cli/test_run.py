@@ -40,7 +40,7 @@ def file(tmp_path: Path, experiment_file: Any, monkeypatch: pytest.MonkeyPatch) 
 def test_a_good_run(file: str, tmp_path: Path) -> None:
     done = call(file, "--repetitions", "1")
     assert done.exit_code == 0
-    assert "[6/6] block 1" in done.output
+    assert "[6/6] repetition 1" in done.output
     assert re.search(r"\b6 of 6 .*\b0 .*\b0 ", done.output)
     (folder,) = (tmp_path / "results").iterdir()
     assert done.output.rstrip().endswith(f"report: nfslab report results/{folder.name}")
@@ -68,7 +68,7 @@ def test_a_terminal_has_the_lines_that_a_pipe_has(
     monkeypatch.setattr(sys, "stderr", terminal)
     options = Options(file=Path(file), repetitions=1, results=tmp_path / "shown")
     run_experiment(options, View())
-    line = re.compile(r"\[\d/6\] block 1 .* \d00/s +\(")
+    line = re.compile(r"\[\d/6\] repetition 1 .* \d00/s +\(")
     assert len(line.findall(piped)) == len(line.findall(terminal.getvalue())) == 6
 
 

@@ -120,7 +120,7 @@ def test_interrupted_it_leaves_the_storages_as_they_were(here: Path, pair: list[
         [*argv, "--for", "4m"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=here
     ) as process:
         assert process.stdout is not None
-        assert any("block 1" in line for line in process.stdout), "a run was made"
+        assert any("repetition 1" in line for line in process.stdout), "a run was made"
         process.send_signal(signal.SIGINT)
         process.communicate()
     assert process.returncode == 130

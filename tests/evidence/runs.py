@@ -46,7 +46,7 @@ def sealed_run(
 def found_of(points: dict[str, list[tuple[SealedRun, Facts]]]) -> Found[Any]:
     """Label of a point -> its runs with their facts."""
     runs = [
-        RunFacts(run, point, block, f"{label}, block {block + 1}", facts)
+        RunFacts(run, point, block, f"{label}, repetition {block + 1}", facts)
         for point, (label, same) in enumerate(points.items())
         for block, (run, facts) in enumerate(same)
     ]

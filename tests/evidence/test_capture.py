@@ -310,7 +310,7 @@ def test_a_run_s_capture_is_what_a_file_s_is(tmp_path: Path) -> None:
     section = kind.section(found_of({"x=1": [(run, facts)]}))
     assert section is not None
     file = capture_section(
-        replace(capture, names=["x=1, block 1 (run-1)"]), "c", load=lambda: capture
+        replace(capture, names=["x=1, repetition 1 (run-1)"]), "c", load=lambda: capture
     )
     assert list(section.sentences) == list(file.sentences)
     ours, theirs = section.figures[0].views[0].load(), file.figures[0].views[0].load()

@@ -69,8 +69,8 @@ def test_hosts_that_are_alike_are_said_to_share(tmp_path: Path) -> None:
     made = section(run(tmp_path / "run", [host(name) for name in names]))
     assert made.sentences == [
         "4 client hosts with 4 processes each; each did 100 % to 100 % of what was planned for it.",
-        "All began within 150 µs of their common start (a in threads=4, block 1), which is at most "
-        "0.200 % of a timed part.",
+        "All began within 150 µs of their common start (a in threads=4, repetition 1), which is at "
+        "most 0.200 % of a timed part.",
     ]
     (table,) = made.tables
     assert [[cell.text for cell in row][:6] for row in table.rows] == [
@@ -98,7 +98,7 @@ def test_a_host_that_is_unlike_the_others_is_named(
 ) -> None:
     hosts = [host("a"), host("b"), host("c", **planted), host("d")]
     sentences = section(run(tmp_path / "run", hosts)).sentences
-    assert sentences[1] == f"{says} (threads=4, block 1)."
+    assert sentences[1] == f"{says} (threads=4, repetition 1)."
     assert len(sentences) == 3, "no other host is named"
 
 

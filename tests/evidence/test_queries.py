@@ -91,7 +91,7 @@ def test_a_disagreement_is_told(tmp_path: Path) -> None:
     section = section_of(KIND, found_of({"a": [(run, right)], "b": [(run, wrong)]}))
     assert section is not None
     (told,) = [note for note in section.notes if "not whole" in note]
-    assert told.startswith("b, block 1: system calls returned 6,291,456 bytes")
+    assert told.startswith("b, repetition 1: system calls returned 6,291,456 bytes")
 
 
 def test_the_section_says_what_was_asked_at_least_and_at_most(tmp_path: Path) -> None:

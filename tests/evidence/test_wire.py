@@ -155,7 +155,7 @@ def test_a_part_of_the_calls_is_no_word_on_all(tmp_path: Path) -> None:
     server = table([one for _, one in calls])
     section = section_of(tmp_path, joined("load1", client, server, 0))
     assert section.sentences == []
-    assert section.notes == ["all, block 1, load1: left out 1 not in the server's capture."]
+    assert section.notes == ["all, repetition 1, load1: left out 1 not in the server's capture."]
 
 
 def test_captures_without_a_common_call_are_a_problem(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_captures_without_a_common_call_are_a_problem(tmp_path: Path) -> None:
     _, server = call(2, 0, SMALL)
     section = section_of(tmp_path, joined("load1", table([client]), table([server]), 0))
     (problem,) = section.problems
-    assert problem.startswith("all, block 1, load1: no call is in both captures.")
+    assert problem.startswith("all, repetition 1, load1: no call is in both captures.")
 
 
 def test_what_is_longer_at_the_server_than_its_round_trip_has_no_parts() -> None:

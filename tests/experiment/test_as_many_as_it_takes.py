@@ -114,13 +114,13 @@ def test_the_limit_is_kept_and_said(experiment_file: Callable[..., Path]) -> Non
     analysis = analyse(folder.path)
     (width,) = (w for n, w in widths(folder, 1).items() if n == 5)
     needed = math.ceil(5 * (math.log1p(width) / math.log1p(0.01)) ** 2)
-    for text in ("5 blocks", "1 %", str(needed)):
+    for text in ("5 repetitions", "1 %", str(needed)):
         assert text in analysis.precision
     assert analysis.precision in conclusion(analysis)
     assert escape(analysis.precision) in render_markdown(analysis)
     assert analysis.precision in render_html(analysis)
     assert analysis.as_dict()["precision"] == analysis.precision
-    assert "4 blocks" in told.text
+    assert "4 repetitions" in told.text
     # A second call has nothing to do; a number that is given adds what it says.
     session, _ = run(path, repetitions=limited)
     assert session.made == 0

@@ -85,7 +85,7 @@ def test_embedded_counts_are_those_of_the_files(page: str, experiment: Path) -> 
             whole = np.histogram([t for t in t_ns if t < edges[-1]], edges)[0]
             np.testing.assert_allclose(line["y"] * width_s, whole, rtol=1e-12, atol=1e-9)
             assert len(line["x"]) == int(max(t_ns) // (width_s * 1e9))
-            assert heats[label, f"block {run.block + 1}"]["cells"].sum() == len(latency)
+            assert heats[label, f"repetition {run.block + 1}"]["cells"].sum() == len(latency)
             ordered = np.sort(latency) / 1e9
             reached = [q for q in quantile_grid() if q < 1 and (1 - q) * len(ordered) >= 1]
             assert curve["x"].tolist() == reached

@@ -172,7 +172,7 @@ def test_tables_sort_by_click_and_by_key_and_lead_to_evidence(
     assert (shown, words) == (1, "1 of 36 rows")
     page.locator("#run-table tbody tr", has_text="b003-").first.locator("button.link").click()
     await_truth(page, "window.nfslab.figures.find((f) => f.id === 'evidence')"
-                ".panes[0].choice[1] === 'block 4'")  # fmt: skip
+                ".panes[0].choice[1] === 'repetition 4'")  # fmt: skip
     page.locator("#all-runs > details > summary").click()
 
 

@@ -193,8 +193,9 @@ def _print_run(record: RunRecord, folder: Path) -> None:
     factors = ", ".join(f"{name}={level}" for name, level in record.factors.items())
     click.echo(f"{record.run_id}: {record.status}  ({factors or 'no axes'})")
     click.echo(
-        f"block {record.block}, attempt {record.attempt}, begun {date(record.started_unix_ns)}, "
-        f"took {format_duration(record.duration_ns / 1e9)}\n{folder}"
+        f"repetition {record.block + 1}, attempt {record.attempt}, "
+        f"begun {date(record.started_unix_ns)}, took {format_duration(record.duration_ns / 1e9)}\n"
+        f"{folder}"
     )
     if record.reason:
         where = f" in phase {record.failure_phase}" if record.failure_phase else ""

@@ -67,7 +67,7 @@ Folders of its own are made in each storage, and removed. HOST:/EXPORT is mounte
     default=f"{USUAL_S:g}s",
     show_default=True,
     metavar="TIME",
-    help="How long, about: blocks of all kinds of work are repeated.",
+    help="How long, about: all kinds of work are repeated.",
 )
 @click.option(
     "--only", "works", callback=parsed(_works), metavar="WORK,...", help="Only these kinds of work."
@@ -78,7 +78,7 @@ Folders of its own are made in each storage, and removed. HOST:/EXPORT is mounte
     metavar="FILE.toml",
     help="Also write it as an experiment file, for `nfslab run`.",
 )
-@click.option("--repetitions", type=int, metavar="N", help="So many blocks, whatever their time.")
+@click.option("--repetitions", type=int, metavar="N", help="So many, whatever their time.")
 @results_option
 @anyway_option
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")

@@ -216,7 +216,7 @@ def counted_runs(analysis: Analysis) -> list[CountedRun]:
     folder = locate(Path(analysis.path)) / RUNS
 
     def label(point: int, block: int) -> str:
-        return f"{analysis.points[point].label}, block {block + 1}"
+        return f"{analysis.points[point].label}, repetition {block + 1}"
 
     made = [
         CountedRun(folder / run.run_id, run.point, run.block, label(run.point, run.block))

@@ -234,7 +234,7 @@ def _points(plan: DryRun) -> list[str]:
     stopping = experiment.section.stopping
     if stopping is not None:
         lines.append(
-            "blocks are added until the widest interval of the primary metric is "
+            "repetitions are added until the widest interval of the primary metric is "
             f"±{percent(stopping.until)} of its ratio"
         )
     blocked = {p.point_id: obstacles for p, obstacles in plan.preflight.blocked}

@@ -59,7 +59,7 @@ class View:
         label = run.point.label()
         if len(label) > LABEL_CHARACTERS:
             label = label[: LABEL_CHARACTERS - 1] + "…"
-        self._run = f"[{self._done + 1}/{self._planned}] block {run.block + 1}  {label}"
+        self._run = f"[{self._done + 1}/{self._planned}] repetition {run.block + 1}  {label}"
 
     def phase(self, name: str) -> None:
         """A phase of the run begins; "measure" stays on the screen for long."""
@@ -78,7 +78,7 @@ class View:
         took = format_duration(line.duration_ns / 1e9)
         left = f", about {format_duration(left_s)} left" if left_s > 0 else ""
         self.message(
-            f"[{self._done}/{self._planned}] block {run.block + 1}  {run.point.label()}  "
+            f"[{self._done}/{self._planned}] repetition {run.block + 1}  {run.point.label()}  "
             f"{_outcome(line, metric)}  ({took}{left})"
         )
 

@@ -330,9 +330,9 @@ def _method(record: ExperimentRecord) -> str:
         return "One repetition: the ratio is given, its significance is unknown."
     alpha = alpha_of(record)
     method = (
-        "Ratios of geometric means, paired within blocks (t on logarithms); intervals and words "
+        "Ratios of geometric means, paired within blocks (t on logarithms); intervals and results "
         f"at {100 * (1 - alpha):g}% after Holm's correction over all comparisons of the metric."
     )
     if record.stopping is not None:
-        method += " Blocks were added until it was narrow, so it holds the truth in 95 %, not more."
+        method += " Repetitions were added until it was narrow: it holds 95 %, not more."
     return method

@@ -111,7 +111,7 @@ def precision_sentence(precision: Precision | None) -> str:
     if precision is None:
         return ""
     p, aim = precision, percent(precision.stopping.until)
-    after = f"After {counted(p.blocks, 'block')}"
+    after = f"After {counted(p.blocks, 'repetition')}"
     if not p.comparisons:
         return f"{after} there is nothing to compare, so no interval to narrow."
     if p.half_width is None:
@@ -123,6 +123,6 @@ def precision_sentence(precision: Precision | None) -> str:
     if p.reached:
         return f"{said}: {aim} was asked for."
     if not p.ended:
-        return f"{said}; {aim} is asked for, and more blocks are to come."
+        return f"{said}; {aim} is asked for, and more are to come."
     more = f": {aim} would take about {p.needed}" if p.needed > p.blocks else ""
-    return f"{said}. No more than {counted(p.stopping.at_most, 'block')} are allowed{more}."
+    return f"{said}. No more than {counted(p.stopping.at_most, 'repetition')} are allowed{more}."

@@ -212,7 +212,7 @@ def estimate_hint(found: Summary, unit: str) -> str:
 def run_hint(run: RunResult) -> str:
     """Which run, and what was flagged."""
     flags = f", flags: {', '.join(run.flags)}" if run.flags else ""
-    return f"block {run.block + 1}, run {run.position + 1} in order{flags}"
+    return f"repetition {run.block + 1}, run {run.position + 1} in order{flags}"
 
 
 def by_point(analysis: Analysis, metrics: Sequence[str]) -> Figure:

@@ -94,7 +94,7 @@ def _value(analysis: Analysis, run: RunResult, name: str, relative: bool) -> flo
 def _group(analysis: Analysis, run: RunResult, by: str) -> tuple[int, str]:
     """(rank, label) of the cloud that a run belongs to."""
     if by == "block":
-        return run.block, f"block {run.block + 1}"
+        return run.block, f"repetition {run.block + 1}"
     if by == "point" or run.point is None:
         return run.point or 0, content.run_point_label(analysis, run)
     place = [content.axis_name(axis) for axis in analysis.axes].index(by)

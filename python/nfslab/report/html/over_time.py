@@ -115,7 +115,7 @@ def _by_block(runs: Iterable[RunSeries]) -> list[RunSeries]:
 
 
 def _block(run: RunSeries) -> str:
-    return f"block {run.block + 1}"
+    return f"repetition {run.block + 1}"
 
 
 def _timeline(analysis: Analysis, series: Series) -> Figure:

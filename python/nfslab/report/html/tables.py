@@ -213,7 +213,7 @@ def runs_table(
     return Table.of("All runs", analysis.runs, [
         (Column("place", hint="place in the order of runs"), lambda run: _whole(run.position + 1)),
         (Column("run", numeric=False), lambda run: Cell(run.run_id, views.get(run.run_id))),
-        (Column("block"), lambda run: _whole(run.block + 1)),
+        (Column("repetition"), lambda run: _whole(run.block + 1)),
         (level_columns(analysis), lambda run: level_cells(analysis, run.point)),
         (Column("status", numeric=False), _status),
         (Column("flags, or why it failed", numeric=False), _said),
