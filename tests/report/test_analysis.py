@@ -197,7 +197,7 @@ def test_a_ratio_that_one_run_turns_round_is_told() -> None:
     assert pulled.verdict.endswith(f"{OTHER_WAY}.")
 
 
-def test_points_that_are_not_shown_to_differ_are_counted_and_not_listed(tmp_path: Path) -> None:
+def test_points_that_are_not_shown_to_differ_are_named_without_a_figure(tmp_path: Path) -> None:
     """Twice as fast with one client; 1.02 and 0.98 times, below what is shown, with 5 and 10."""
 
     def truth(placement: str, clients: int) -> float:
@@ -213,9 +213,8 @@ def test_points_that_are_not_shown_to_differ_are_counted_and_not_listed(tmp_path
     sides = " → ".join(quantity(median, "1/s") for median in medians)
     said = f"clients=1 {sides}, {effect(shown.result)}"
     assert analysis.verdict.count(said) == 1
-    assert re.search(r"\binconclusive\b.*\b2 of 3\b", analysis.verdict)
-    counted = re.findall(r"\d+", analysis.verdict.replace(said, ""))
-    assert counted == ["1", "3", "2", "3"], "points of each word, and no figure of the other two"
+    assert analysis.verdict.endswith("; inconclusive at clients=5, clients=10.")
+    assert re.findall(r"\d+", analysis.verdict.replace(said, "")) == ["5", "10"]
 
 
 def test_one_point_against_another_is_told_whole() -> None:

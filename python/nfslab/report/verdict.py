@@ -87,7 +87,7 @@ def _outcome(
     primary: str,
     unit: str,
 ) -> str:
-    """One point in the one form; of several what is shown in that form, and how many are not."""
+    """One point in the one form; of several what is shown in that form, and which are not."""
 
     def sides(row: ComparisonResult) -> str:
         known = (points[at].estimates.get(primary) for at in (row.base_point, row.point))
@@ -101,16 +101,20 @@ def _outcome(
     for word, group in sorted(
         by_word.items(), key=lambda item: (not item[1][0].result.shown, -len(item[1]))
     ):
-        of = "all" if len(group) == len(rows) else f"{len(group)} of"
-        said = f"{word} at {of} {len(rows)} configurations"
+        told = [_elsewhere(points[row.point], row.axis) for row in group]
         if group[0].result.shown:
             group.sort(key=lambda row: -abs(row.result.estimate or 0.0))
-            shown = (
+            told = [
                 f"{_elsewhere(points[row.point], row.axis)} {sides(row)}, {effect(row.result)}"
-                for row in (group if len(group) <= MAX_POINTS else group[:1])
-            )
-            most = ", most" if len(group) > MAX_POINTS else ""
-            said += f"{most}: {', '.join(shown)}"
+                for row in group
+            ]
+        few = len(group) <= MAX_POINTS
+        said = ", ".join(told if few else told[:1])
+        if len(group) == len(rows) or not few:
+            of = "all" if len(group) == len(rows) else f"{len(group)} of"
+            largest = f"{'' if few else ', most'}: {said}" if group[0].result.shown else ""
+            said = f"{of} {len(rows)} configurations{largest}"
+        said = f"{word} at {said}"
         parts.append(said)
     return "; ".join(parts)
 
