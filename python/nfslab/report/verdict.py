@@ -112,7 +112,7 @@ def _outcome(
         said = ", ".join(told if few else told[:1])
         if len(group) == len(rows) or not few:
             of = "all" if len(group) == len(rows) else f"{len(group)} of"
-            largest = f"{'' if few else ', most'}: {said}" if group[0].result.shown else ""
+            largest = f"{'' if few else ', largest'}: {said}" if group[0].result.shown else ""
             said = f"{of} {len(rows)} configurations{largest}"
         said = f"{word} at {said}"
         parts.append(said)
