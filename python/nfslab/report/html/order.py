@@ -27,11 +27,12 @@ def figure(analysis: Analysis, metrics: Sequence[str]) -> Figure:
     """The runs in the order in which they were carried out."""
     varying = content.varying_axes(analysis)
     category = [i for i in varying if not content.has_numbers(analysis.axes[i])]
-    colourings = ["point", "block", *(content.axis_name(analysis.axes[i]) for i in varying)]
+    axes = [content.axis_name(analysis.axes[i]) for i in varying]
+    colourings = ["configuration", "repetition", *axes]
     first = (
         content.axis_name(analysis.axes[category[0]])
         if category
-        else "block" if len(analysis.points) > CLOUDS_MOST else "point"
+        else "repetition" if len(analysis.points) > CLOUDS_MOST else "configuration"
     )  # fmt: skip
     colourings.sort(key=lambda name: name != first)
     several = len(analysis.points) > 1
@@ -93,9 +94,9 @@ def _value(analysis: Analysis, run: RunResult, name: str, relative: bool) -> flo
 
 def _group(analysis: Analysis, run: RunResult, by: str) -> tuple[int, str]:
     """(rank, label) of the cloud that a run belongs to."""
-    if by == "block":
+    if by == "repetition":
         return run.block, f"repetition {run.block + 1}"
-    if by == "point" or run.point is None:
+    if by == "configuration" or run.point is None:
         return run.point or 0, content.run_point_label(analysis, run)
     place = [content.axis_name(axis) for axis in analysis.axes].index(by)
     level = content.level_indexes(analysis.axes, analysis.points[run.point])[place]
@@ -110,7 +111,7 @@ def _cloud(analysis: Analysis, label: str, rows: Sequence[int], values: Sequence
         np.array([values[i] for i in rows]),
         size=7.0,
         extra={
-            "point": ([content.run_point_label(analysis, run) for run in runs], ""),
+            "configuration": ([content.run_point_label(analysis, run) for run in runs], ""),
             "which": ([run_hint(run) for run in runs], ""),
         },
     )
