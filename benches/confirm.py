@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from nfslab.findings.confirm import Lever, Prediction, Slope, experiment_text
+from nfslab.findings.confirm import Intervention, Prediction, Slope, experiment_text
 from nfslab.findings.explanation import confirmation, pairs_of
-from nfslab.findings.registry import findings_of, lever_of
+from nfslab.findings.registry import findings_of, intervention_of
 from nfslab.report.analysis import analyse
 
 PATIENCE_S: Final = 900
@@ -106,7 +106,7 @@ def cases(rng: np.random.Generator) -> list[Case]:
     return [
         Case("log", ("log_sync", "server_disk"), PGBENCH,
              {"service_time": ([], [f"WRITE={us(4, 12)}"])}),
-        # Two things differ: the lever tells which it is.
+        # Two things differ: the intervention tells which it is.
         Case("service", ("server_disk", "server_cpu"), FILES,
              {"service_time": (usual, [us(2, 6)]), "timeo": (600, 500)}),
         Case("wire", ("wire_latency",), FILES,
@@ -143,20 +143,22 @@ def judged(case: Case, folder: Path, blocks: int, seed: int) -> list[list[str]]:
     named = [found[cause] for cause in case.causes if cause in found]
     if not named:
         return [[case.name, "right", "not found", f"found: {', '.join(found) or 'nothing'}"]]
-    lever = lever_of(named[0].cause, pair, analysis)
-    if lever is None:
-        return [[case.name, "right", "no lever", named[0].cause]]
-    test = lever if isinstance(lever, Slope) else Prediction.of(named[0])
+    intervention = intervention_of(named[0].cause, pair, analysis)
+    if intervention is None:
+        return [[case.name, "right", "no intervention", named[0].cause]]
+    test = intervention if isinstance(intervention, Slope) else Prediction.of(named[0])
     whole = pair.whole.difference_ns
     claim: Prediction | Slope = Prediction("slots", whole, ((1 - SURE) * whole, (1 + SURE) * whole))
-    innocent: Lever | Slope = Lever(
+    innocent: Intervention | Slope = Intervention(
         "nconnect = 2", {"targets.nfs.nconnect": 2}, {"targets.nfs.nconnect": 1}
     )
-    if isinstance(lever, Slope):
-        ends = (TIMES * lever.interval[0], TIMES * lever.interval[1])
-        claim = innocent = dataclasses.replace(lever, calls=TIMES * lever.calls, interval=ends)
+    if isinstance(intervention, Slope):
+        ends = (TIMES * intervention.interval[0], TIMES * intervention.interval[1])
+        claim = innocent = dataclasses.replace(
+            intervention, calls=TIMES * intervention.calls, interval=ends
+        )
     rows = []
-    for kind, one, prediction in (("right", lever, test), ("wrong", innocent, claim)):
+    for kind, one, prediction in (("right", intervention, test), ("wrong", innocent, claim)):
         written = folder / f"{case.name}-{kind}.toml"
         text = experiment_text(file.read_text(), analysis, pair, one, prediction)
         written.write_text(text)

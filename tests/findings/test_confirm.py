@@ -31,7 +31,7 @@ def found(rng: np.random.Generator) -> Finding:
 @pytest.mark.parametrize(
     ("after", "outcome"),
     [
-        (USUAL, "confirmed"),  # the lever takes the part away
+        (USUAL, "confirmed"),  # the intervention takes the part away
         (SLOW, "refuted"),  # it changes nothing: the part was not the cause
         (SLOW | {"wal_fsync": 3000 * US}, "refuted"),  # it makes it worse
     ],
@@ -84,9 +84,12 @@ def test_it_writes_the_experiment_with_its_prediction(results: Path, capsys: Cap
     asked = told(nfslab(capsys, "confirm", results, "--no-run", "--json"))
     text = Path(asked["file"]).read_text()
     made = tomllib.loads(text)
-    lever = made["axes"][-1]
-    assert lever["labels"][0] == CONTROL
-    assert (lever["parameters"], lever["values"]) == (["workload.wal"], [["log1"], ["disk"]])
+    intervention = made["axes"][-1]
+    assert intervention["labels"][0] == CONTROL
+    assert (intervention["parameters"], intervention["values"]) == (
+        ["workload.wal"],
+        [["log1"], ["disk"]],
+    )
     others = {axis["parameter"]: axis["values"] for axis in made["axes"][:-1]}
     assert others == {"workload.data": ["disk"], "workload.clients": [10]}
     assert made["experiment"]["name"].startswith("confirm-")

@@ -106,9 +106,7 @@ def test_one_run_says_that_nothing_is_known() -> None:
 
 def test_no_difference_says_what_would_have_been_seen() -> None:
     text = block(placements={"a": 1.0, "b": 1.0}, seed=3)
-    assert re.search(
-        r"inconclusive \(a change of [\d.]+ % detectable with 80 % power\)", text
-    )
+    assert re.search(r"inconclusive \(a change of [\d.]+ % detectable with 80 % power\)", text)
 
 
 def test_a_reference_is_mentioned(tmp_path: Path) -> None:

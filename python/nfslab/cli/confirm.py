@@ -18,7 +18,7 @@ from nfslab.plugins import meant
 if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.findings.base import Finding
-    from nfslab.findings.confirm import Lever, Slope
+    from nfslab.findings.confirm import Intervention, Slope
     from nfslab.report.model import Analysis
 
 
@@ -63,21 +63,24 @@ def command(
     from nfslab.cli.new import write_new
     from nfslab.experiment.progress import View
     from nfslab.experiment.session import Options, run_experiment
-    from nfslab.findings.confirm import Prediction, Slope, experiment_text, lever_label
+    from nfslab.findings.confirm import Prediction, Slope, experiment_text, intervention_label
     from nfslab.findings.explanation import confirmation
     from nfslab.report.analysis import analyse
     from nfslab.results.outcomes import locate
     from nfslab.results.store import FILE
 
     analysis = analyse(results)
-    pair, found, lever = _choose(analysis, finding)
-    test = lever if isinstance(lever, Slope) else Prediction.of(found)
+    pair, found, intervention = _choose(analysis, finding)
+    test = intervention if isinstance(intervention, Slope) else Prediction.of(found)
     original = (locate(Path(analysis.path)) / FILE).read_text(encoding="utf-8")
-    text = experiment_text(original, analysis, pair, lever, test)
+    text = experiment_text(original, analysis, pair, intervention, test)
     path = file or Path(f"confirm-{analysis.name}-{found.cause}.toml")
     if not (path.is_file() and path.read_text(encoding="utf-8") == text):
         write_new(path, text, "--write")
-    told: dict[str, Any] = {"file": str(path), "intervention": lever_label(lever)} | asdict(test)
+    told: dict[str, Any] = {
+        "file": str(path),
+        "intervention": intervention_label(intervention),
+    } | asdict(test)
     if not as_json:
         with_it = f"with: {told['intervention']}. File: {path}"
         click.echo(f"{found.sentence}\n{test.sentence()}, {with_it}")
@@ -98,8 +101,11 @@ def command(
     sys.exit(0 if decided == "confirmed" else 3)
 
 
-def _choose(analysis: Analysis, cause: str | None) -> tuple[Compared, Finding, Lever | Slope]:
-    """The first finding (of that cause) that has a lever; ResultsError says why there is none."""
+def _choose(
+    analysis: Analysis, cause: str | None
+) -> tuple[Compared, Finding, Intervention | Slope]:
+    """The first finding (of that cause) with an intervention; ResultsError says why none has."""
+
     from nfslab.findings.explanation import first_testable, named
     from nfslab.findings.registry import FINDINGS
 

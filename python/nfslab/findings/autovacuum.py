@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.evidence.base import SealedRun
-    from nfslab.findings.levers import At
+    from nfslab.findings.interventions import At
 
 WORKER: Final = "autovacuum worker"
 LEAST_MORE: Final = 0.1

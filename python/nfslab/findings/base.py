@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from nfslab.display.numbers import interval, quantity
 from nfslab.evidence.anatomy.differences import together
 from nfslab.evidence.anatomy.parts import ELSEWHERE, label_of
-from nfslab.findings.levers import At, as_at_base, set_to
+from nfslab.findings.interventions import At, as_at_base, set_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nfslab.evidence.anatomy.differences import Compared, Difference
     from nfslab.findings.alone import Alone
-    from nfslab.findings.confirm import Lever, Slope
+    from nfslab.findings.confirm import Intervention, Slope
     from nfslab.report.model import Analysis
 
 Confidence = Literal["high", "medium", "low"]
@@ -53,7 +53,7 @@ class Finding:
     evidence: tuple[str, ...]
     """Paths of parts, and where the report has them."""
     confirm: str
-    """The lever that would confirm it."""
+    """The intervention that would confirm it."""
     paths: tuple[str, ...] = ()
     """The parts of the anatomy that it is of."""
     because: str = ""
@@ -117,7 +117,7 @@ class Cause(ABC):
     depends: ClassVar[tuple[str, ...]] = ()
     """Parameters that it is known to depend on, as patterns of their paths."""
 
-    def lever(self, pair: Compared, analysis: Analysis) -> Lever | Slope | None:
+    def intervention(self, pair: Compared, analysis: Analysis) -> Intervention | Slope | None:
         """What tests it at the new point; None: nothing that a file can say.
 
         What tells it apart from other causes comes first: counting its calls by a delay, what it

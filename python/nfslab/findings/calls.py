@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.evidence.anatomy.differences import together
 from nfslab.findings.base import LEAST_SHARE, Cause, effect
-from nfslab.findings.levers import At
+from nfslab.findings.interventions import At
 from nfslab.findings.slopes import planned
 
 if TYPE_CHECKING:

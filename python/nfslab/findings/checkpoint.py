@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.evidence.base import SealedRun
-    from nfslab.findings.levers import At
+    from nfslab.findings.interventions import At
 
 VIEWS: Final = {
     "pg_stat_bgwriter": ("checkpoints_timed", "checkpoints_req"),

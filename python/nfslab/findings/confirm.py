@@ -47,7 +47,7 @@ TIMING: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Lever:
+class Intervention:
     """One change of a point: parameters with their new values, and what it is called."""
 
     label: str
@@ -83,7 +83,7 @@ class Prediction:
         return f"{self.sentence()}; measured: {measured} shorter. {self.decide(pair).capitalize()}."
 
     def decide(self, pair: Compared) -> Outcome:
-        """Of the new experiment's comparison of the lever with what was."""
+        """Of the new experiment's comparison of the intervention with what was."""
         ends = pair.whole.interval_ns
         if ends is None:
             return "not decided"
@@ -144,9 +144,13 @@ class Slope:
 Test = Prediction | Slope
 
 
-def lever_label(lever: Lever | Slope) -> str:
+def intervention_label(intervention: Intervention | Slope) -> str:
     """What is changed."""
-    return lever.label if isinstance(lever, Lever) else f"a delay of {lever.what}"
+    return (
+        intervention.label
+        if isinstance(intervention, Intervention)
+        else f"a delay of {intervention.what}"
+    )
 
 
 def line_of(test: Test) -> str:
@@ -175,26 +179,33 @@ def _number(value: float, ends: tuple[float, float]) -> str:
 
 
 def experiment_text(
-    original: str, analysis: Analysis, pair: Compared, lever: Lever | Slope, test: Test
+    original: str,
+    analysis: Analysis,
+    pair: Compared,
+    intervention: Intervention | Slope,
+    test: Test,
 ) -> str:
-    """The file: the original without its axes, the point's settings, and the lever as an axis."""
+    """The original file without its axes, the point's settings, the intervention as an axis."""
     settings = dict(analysis.points[pair.result.point].settings)
-    if isinstance(lever, Slope):
-        settings.pop(lever.parameter, None)
-        names = [lever.parameter]
-        rows: list[list[Any]] = [[value] for value in lever.values]
-        labels = [CONTROL, *(f"+{value.rpartition(':')[2]}" for value in lever.values[1:])]
+    if isinstance(intervention, Slope):
+        settings.pop(intervention.parameter, None)
+        names = [intervention.parameter]
+        rows: list[list[Any]] = [[value] for value in intervention.values]
+        labels = [CONTROL, *(f"+{value.rpartition(':')[2]}" for value in intervention.values[1:])]
     else:
-        names = list(lever.settings)
-        fixed = analysis.fixed | dict(lever.was)
-        rows = [[settings.pop(name, fixed.get(name)) for name in names], [*lever.settings.values()]]
-        labels = [CONTROL, lever.label]
+        names = list(intervention.settings)
+        fixed = analysis.fixed | dict(intervention.was)
+        rows = [
+            [settings.pop(name, fixed.get(name)) for name in names],
+            [*intervention.settings.values()],
+        ]
+        labels = [CONTROL, intervention.label]
     values = [*settings.values(), *analysis.fixed.values(), *(one for row in rows for one in row)]
     paths = [path.split(".") for path in (*settings, *names)]
     used = {str(value) for value in values}
     used |= {path[1] for path in paths if path[0] == "targets" and len(path) > 1}
     kept = _without_sections(original, used)
-    kept = _with_heading(kept, analysis, pair, lever_label(lever), test)
+    kept = _with_heading(kept, analysis, pair, intervention_label(intervention), test)
     parts = [line_of(test), kept.rstrip(), "", "# The point of the finding."]
     for name, value in settings.items():
         parts += ["[[axes]]", f"parameter = {_toml(name)}", f"values = [{_toml(value)}]", ""]

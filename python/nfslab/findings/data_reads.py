@@ -9,7 +9,7 @@ from nfslab.findings.base import PartsCause
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nfslab.findings.levers import At
+    from nfslab.findings.interventions import At
 
 
 class DataReads(PartsCause):

@@ -19,7 +19,7 @@ from nfslab.evidence.statements.kind import StatementsEvidence
 from nfslab.findings.alone import Alone
 from nfslab.findings.answer import answer, contradictions, together
 from nfslab.findings.confirm import Slope, read_test
-from nfslab.findings.registry import findings_alone, findings_of, lever_of
+from nfslab.findings.registry import findings_alone, findings_of, intervention_of
 from nfslab.findings.slopes import delay_ns, measured_slope
 from nfslab.results.emulation import is_stamped
 from nfslab.results.groups import grouped
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.parts import AnatomyFacts
     from nfslab.evidence.base import RunFacts
     from nfslab.findings.base import Finding
-    from nfslab.findings.confirm import Lever, Outcome
+    from nfslab.findings.confirm import Intervention, Outcome
     from nfslab.report.model import Analysis
 
 WHY_MOST: Final = 3
@@ -85,11 +85,11 @@ def named(analysis: Analysis) -> list[tuple[Compared, Finding]]:
 
 def first_testable(
     found: Sequence[tuple[Compared, Finding]], analysis: Analysis
-) -> tuple[Compared, Finding, Lever | Slope] | None:
+) -> tuple[Compared, Finding, Intervention | Slope] | None:
     """The first finding that a file can test, and how; None: there is none."""
     for pair, one in found:
-        if (lever := lever_of(one.cause, pair, analysis)) is not None:
-            return pair, one, lever
+        if (intervention := intervention_of(one.cause, pair, analysis)) is not None:
+            return pair, one, intervention
     return None
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nfslab.evidence.anatomy.differences import Compared
-    from nfslab.findings.levers import At
+    from nfslab.findings.interventions import At
 
 LEAST_MORE: Final = 0.1
 """Whole pages of a transaction."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nfslab.evidence.anatomy.differences import Compared
-    from nfslab.findings.levers import At
+    from nfslab.findings.interventions import At
 
 FULL: Final = 3.0
 """Times as slow as at the beginning: it filled up."""

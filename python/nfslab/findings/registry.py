@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nfslab.evidence.anatomy.differences import Compared
     from nfslab.findings.alone import Alone
     from nfslab.findings.base import Cause, Finding
-    from nfslab.findings.confirm import Lever, Slope
+    from nfslab.findings.confirm import Intervention, Slope
     from nfslab.report.model import Analysis
 
 FINDINGS: dict[str, str] = {
@@ -65,9 +65,9 @@ def findings_alone(point: Alone) -> list[Finding]:
     return ranked([one for one in (cause.alone(point) for cause in causes) if one is not None])
 
 
-def lever_of(name: str, pair: Compared, analysis: Analysis) -> Lever | Slope | None:
+def intervention_of(name: str, pair: Compared, analysis: Analysis) -> Intervention | Slope | None:
     """What would take that cause's effect away; None: nothing that a file can say."""
-    return _cause(name).lever(pair, analysis)
+    return _cause(name).intervention(pair, analysis)
 
 
 def _cause(name: str) -> Cause:

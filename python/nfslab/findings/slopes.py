@@ -14,7 +14,7 @@ import numpy as np
 from nfslab.evidence.cache import facts_of
 from nfslab.evidence.syscalls.kind import SyscallsEvidence
 from nfslab.findings.confirm import Slope
-from nfslab.findings.levers import At
+from nfslab.findings.interventions import At
 from nfslab.quantities import read_duration_s
 from nfslab.statistics.intervals import t_interval
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nfslab.findings.calls import Calls
-    from nfslab.findings.levers import At
+    from nfslab.findings.interventions import At
 
 LARGEST_BYTES: Final = 1 << 20
 """Linux's NFS_MAX_FILE_IO_SIZE."""

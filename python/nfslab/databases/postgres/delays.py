@@ -1,8 +1,8 @@
 """Planted latency of a PostgreSQL of ours: calls on files of one class wait (preload library).
 
-A lever of experiments. The library waits before the call, within what is seen of it by the shim and
-in wait events; eBPF sees the call itself, without the wait. Writes that make themselves durable
-(wal_sync_method = open_datasync) are writes of the log.
+An intervention of experiments. The library waits before the call, within what is seen of it by the
+shim and in wait events; eBPF sees the call itself, without the wait. Writes that make themselves
+durable (wal_sync_method = open_datasync) are writes of the log.
 """
 
 from __future__ import annotations

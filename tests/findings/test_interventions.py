@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from nfslab.findings.confirm import (
     CONTROL,
-    Lever,
+    Intervention,
     Prediction,
     Slope,
     experiment_text,
     read_test,
 )
 from nfslab.findings.data_reads import DataReads
-from nfslab.findings.levers import At, as_at_base, set_to
-from nfslab.findings.registry import lever_of
+from nfslab.findings.interventions import At, as_at_base, set_to
+from nfslab.findings.registry import intervention_of
 from nfslab.findings.row_locks import RowLocks
 
 BASE = {
@@ -51,18 +51,18 @@ def compared(**changed: Any) -> tuple[Any, Any]:
 
 def test_the_parameter_of_the_cause_goes_back_and_others_stay() -> None:
     pair, analysis = compared(targets__nfs__threads=1, targets__nfs__ac=False)
-    lever = lever_of("server_threads", pair, analysis)
-    assert isinstance(lever, Lever)
-    assert lever.settings == {"targets.nfs.threads": 8}
+    intervention = intervention_of("server_threads", pair, analysis)
+    assert isinstance(intervention, Intervention)
+    assert intervention.settings == {"targets.nfs.threads": 8}
 
 
 def test_what_is_all_that_differs_is_last_and_says_so() -> None:
     pair, analysis = compared(workload__wal="nfs")
     patterns = ("workload.wal",)
     assert as_at_base(patterns, pair, analysis, apart=True) is None
-    lever = as_at_base(patterns, pair, analysis, apart=False)
-    assert lever is not None
-    assert "all that differs" in lever.label
+    intervention = as_at_base(patterns, pair, analysis, apart=False)
+    assert intervention is not None
+    assert "all that differs" in intervention.label
     assert as_at_base(("workload.scale",), pair, analysis, apart=False) is None
 
 
@@ -88,12 +88,12 @@ def test_a_setting_of_neither_point_takes_a_cause_away(
     cause: str, changed: dict[str, Any], settings: dict[str, Any]
 ) -> None:
     pair, analysis = compared(**changed)
-    lever = lever_of(cause, pair, analysis)
-    assert isinstance(lever, Lever)
-    assert lever.settings == settings
+    intervention = intervention_of(cause, pair, analysis)
+    assert isinstance(intervention, Intervention)
+    assert intervention.settings == settings
 
 
-def test_levers_fit_what_the_workload_takes() -> None:
+def test_interventions_fit_what_the_workload_takes() -> None:
     """Of `tpcc` settings as of `pgbench`, buffers by its warehouses; `command` has neither."""
     fixed = {"workload.kind": "tpcc", "workload.data": "nfs", "workload.warehouses": 2}
     at = At({}, fixed)
@@ -108,10 +108,10 @@ def test_levers_fit_what_the_workload_takes() -> None:
         assert not other.takes("planted_delay")
 
 
-def test_where_a_file_can_say_nothing_there_is_no_lever() -> None:
+def test_where_a_file_can_say_nothing_there_is_no_intervention() -> None:
     pair, analysis = compared()
     for cause in ("loss", "wire_latency", "run_queue", "small_transfers"):
-        assert lever_of(cause, pair, analysis) is None
+        assert intervention_of(cause, pair, analysis) is None
     assert set_to({}) is None
 
 
@@ -121,13 +121,13 @@ def test_the_targets_that_are_used_are_changed() -> None:
     assert at.targets("local") == ["disk"]
 
 
-def test_a_lever_becomes_an_axis_beside_the_point() -> None:
+def test_an_intervention_becomes_an_axis_beside_the_point() -> None:
     """What the file does not set is there as it is in effect."""
     pair, analysis = compared(workload__wal="nfs")
-    lever = set_to({"workload.settings.shared_buffers": ("128MB", "1GB")})
-    assert lever is not None
+    intervention = set_to({"workload.settings.shared_buffers": ("128MB", "1GB")})
+    assert intervention is not None
     prediction = Prediction("data_reads", 1e6, (5e5, 2e6))
-    text = experiment_text(FILE, analysis, pair, lever, prediction)
+    text = experiment_text(FILE, analysis, pair, intervention, prediction)
     made = tomllib.loads(text)
     assert made["axes"][-1]["values"] == [["128MB"], ["1GB"]]
     assert made["axes"][-1]["labels"][0] == CONTROL
@@ -139,8 +139,8 @@ def test_a_lever_becomes_an_axis_beside_the_point() -> None:
 
 def test_targets_of_other_points_are_left_out() -> None:
     pair, analysis = compared(workload__wal="nfs")
-    lever = set_to({"targets.kept.threads": (8, 16)})
-    assert lever is not None
+    intervention = set_to({"targets.kept.threads": (8, 16)})
+    assert intervention is not None
     file = (
         FILE
         + """
@@ -158,7 +158,7 @@ kind = "local"
 """
     )
     prediction = Prediction("server_threads", 1e6, (5e5, 2e6))
-    made = tomllib.loads(experiment_text(file, analysis, pair, lever, prediction))
+    made = tomllib.loads(experiment_text(file, analysis, pair, intervention, prediction))
     assert set(made["targets"]) == {"nfs", "kept"}
     back = as_at_base(("workload.wal",), pair, analysis, apart=False)
     assert back is not None
@@ -173,9 +173,9 @@ def test_a_delay_becomes_an_axis_of_its_sizes_and_replaces_what_was_planted() ->
         "workload.planted_delay.log_sync", ("0us", "500us", "1000us"),
     )  # fmt: skip
     text = experiment_text(FILE, analysis, pair, slope, slope)
-    *others, lever = tomllib.loads(text)["axes"]
-    assert lever["parameters"] == [slope.parameter]
-    assert lever["values"] == [["0us"], ["500us"], ["1000us"]]
+    *others, intervention = tomllib.loads(text)["axes"]
+    assert intervention["parameters"] == [slope.parameter]
+    assert intervention["values"] == [["0us"], ["500us"], ["1000us"]]
     assert slope.parameter not in [axis["parameter"] for axis in others]
     assert read_test(text) == slope
     # A file that tests a finding may be the original: one prediction stays.

@@ -1,8 +1,8 @@
 """What can be changed at a point to test a cause: settings that an experiment file can say.
 
-Where base and new differ in a parameter that the cause is known to depend on, the lever is that
-parameter as at the baseline and all else as at the new point: where they differ in several, this
-tells them apart. Else a setting of neither point, that takes the cause away.
+Where base and new differ in a parameter that the cause is known to depend on, the intervention is
+that parameter as at the baseline and all else as at the new point: where they differ in several,
+this tells them apart. Else a setting of neither point, that takes the cause away.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab.findings.confirm import Lever
+from nfslab.findings.confirm import Intervention
 from nfslab.workloads.registry import WORKLOADS, workload_class
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROLES: Final = ("workload.data", "workload.wal", "workload.log")
 SHOWN: Final = 60
-"""Characters of a lever's label."""
+"""Characters of an intervention's label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def differing(pair: Compared, analysis: Analysis) -> dict[str, Any]:
 
 def as_at_base(
     depends: Sequence[str], pair: Compared, analysis: Analysis, *, apart: bool
-) -> Lever | None:
+) -> Intervention | None:
     """Parameters of these patterns as at the baseline. `apart`: only where others differ, too."""
     differ = differing(pair, analysis)
     mine = {
@@ -84,13 +84,13 @@ def as_at_base(
         return None
     said = ", ".join(f"{path.rpartition('.')[2]} = {value}" for path, value in mine.items())
     more = "" if apart else " (all that differs)"
-    return Lever(f"{said[:SHOWN]} as at the baseline{more}", mine)
+    return Intervention(f"{said[:SHOWN]} as at the baseline{more}", mine)
 
 
-def set_to(changes: Mapping[str, tuple[Any, Any]]) -> Lever | None:
+def set_to(changes: Mapping[str, tuple[Any, Any]]) -> Intervention | None:
     """Parameters by (what it is, what it becomes); None: there is none to be changed."""
     if not changes:
         return None
     settings = {path: becomes for path, (_, becomes) in changes.items()}
     said = ", ".join(f"{path.rpartition('.')[2]} = {value}" for path, value in settings.items())
-    return Lever(said[:SHOWN], settings, {path: was for path, (was, _) in changes.items()})
+    return Intervention(said[:SHOWN], settings, {path: was for path, (was, _) in changes.items()})
