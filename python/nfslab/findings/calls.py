@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 SERVICE: Final = ("server processing",)
 SERVER_QUEUE: Final = ("server queue",)
 WIRE: Final = ("request transit", "reply transit", "outside")
-CLIENT_QUEUE: Final = ("RPC backlog",)
-QUEUES: Final = (SERVER_QUEUE, CLIENT_QUEUE)
+RPC_BACKLOG: Final = ("RPC backlog",)
+QUEUES: Final = (SERVER_QUEUE, RPC_BACKLOG)
 BEFORE: Final = {
-    SERVICE: (*SERVER_QUEUE, *CLIENT_QUEUE), SERVER_QUEUE: CLIENT_QUEUE, WIRE: CLIENT_QUEUE,
+    SERVICE: (*SERVER_QUEUE, *RPC_BACKLOG), SERVER_QUEUE: RPC_BACKLOG, WIRE: RPC_BACKLOG,
 }  # fmt: skip
 """Stage -> the queues that lead to it."""
-LEADS_TO: Final = {SERVER_QUEUE: (SERVICE,), CLIENT_QUEUE: (SERVICE, WIRE, SERVER_QUEUE)}
+LEADS_TO: Final = {SERVER_QUEUE: (SERVICE,), RPC_BACKLOG: (SERVICE, WIRE, SERVER_QUEUE)}
 """Queue -> what it waits for; a queue alone is a cause only where none of that is slower."""
-ALL_STAGES: Final = (*CLIENT_QUEUE, *WIRE, *SERVER_QUEUE, *SERVICE)
+ALL_STAGES: Final = (*RPC_BACKLOG, *WIRE, *SERVER_QUEUE, *SERVICE)
 WITH_REST: Final = (*ALL_STAGES, "rest", "kernel")
 """With what the kernel and the mount do around each call, waiting or on a processor."""
 GROWN: Final = 0.25

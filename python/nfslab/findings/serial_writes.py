@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from nfslab.findings.beside import ReasonCause
-from nfslab.findings.calls import CLIENT_QUEUE, WITH_REST, Calls, mostly, paths_of
+from nfslab.findings.calls import RPC_BACKLOG, WITH_REST, Calls, mostly, paths_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class SerialWrites(ReasonCause):
     def because(self, pair: Compared) -> str | None:
         """By how many were under way at once, where they are most of the calls' time."""
         calls = Calls.of(pair)
-        if calls is None or calls.grew(CLIENT_QUEUE):
+        if calls is None or calls.grew(RPC_BACKLOG):
             return None  # More are there to be sent: it is the client's window.
         taken = {name: one.per_operation * one.ns for name, one in calls.new.items()}
         if not mostly(taken, ("WRITE", "COMMIT")):

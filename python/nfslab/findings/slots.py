@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from nfslab.findings.calls import CLIENT_QUEUE, StageCause
+from nfslab.findings.calls import RPC_BACKLOG, StageCause
 
 
 class Slots(StageCause):
     """Calls wait in the client, with neither way nor server slower."""
 
     cause: ClassVar[str] = "slots"
-    stages: ClassVar[tuple[str, ...]] = CLIENT_QUEUE
+    stages: ClassVar[tuple[str, ...]] = RPC_BACKLOG
     what: ClassVar[str] = (
         "waiting in the client before a call is sent, with neither way nor server slower"
     )
