@@ -390,7 +390,7 @@ def run_web_load(
     request belongs to it if it ended in it, what was drawn by its planned instant)::
 
         schema: int, kind: "web", build: {..}, config: {as carried out}
-        valid: bool, reasons: [{kind: "stopped" | "nothing_done" | "generator_late" |
+        valid: bool, reasons: [{kind: "stopped" | "nothing_done" | "generator_overloaded" |
                                 "generator_cpu" | "accounting", text}]   errors are no reason here: judge their share
         flags: ["debug_build"] or []
         ended: "complete" | "stopped"

@@ -26,7 +26,7 @@ pub const CPU_SHARE: f64 = 0.9;
 /// Why a load does not count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
-    /// A stable word; those of a generator are `generator_late`, `generator_cpu`, `accounting`.
+    /// A stable word; of a generator `generator_overloaded`, `generator_cpu`, `accounting`.
     pub kind: &'static str,
     /// The same in a sentence, with its figures.
     pub text: String,
@@ -59,9 +59,10 @@ pub fn late(delays: &[&HistogramSummary], response: &HistogramSummary) -> Option
     let p99_allowed_ns = DELAY_P99_ALLOWED_NS.max(DELAY_P99_SHARE * server_ns);
     (mean_ns > mean_allowed_ns || p99_ns > p99_allowed_ns).then(|| {
         format!(
-            "the generator was late in sending or in picking up replies: that is {:.0} us of the \
-             mean response (allowed: {:.0} us), and more than {:.0} us in 1 % of the operations \
-             (allowed: {:.0} us). Give it an idle core: stop other programs, or pin them elsewhere",
+            "the load generator was overloaded, late in sending or in picking up replies: that is \
+             {:.0} us of the mean response (allowed: {:.0} us), and more than {:.0} us in 1 % of \
+             the operations (allowed: {:.0} us). Give it an idle core: stop other programs, or pin \
+             them elsewhere",
             mean_ns / 1e3,
             mean_allowed_ns / 1e3,
             p99_ns / 1e3,
@@ -83,7 +84,7 @@ pub fn reasons(
     let was_late = late.is_some();
     let mut add = |kind, text| all.push(Reason { kind, text });
     if let Some(text) = late {
-        add("generator_late", text);
+        add("generator_overloaded", text);
     }
     for (index, thread) in threads.iter().enumerate() {
         // Who looked at the clock too late for that has no shares. One that a server's end stopped
@@ -94,7 +95,7 @@ pub fn reasons(
                     "generator thread {index} did not run for most of the window: stop other \
                      programs, or pin them elsewhere"
                 );
-                add("generator_late", text);
+                add("generator_overloaded", text);
             }
             continue;
         }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PHASE: Final = "nfs_operations"
 """Name of the load in samples: a rate of operations."""
 NS_PER_MS: Final = 1e6
-OF_TIME: Final = frozenset({"generator_late", "generator_cpu"})
+OF_TIME: Final = frozenset({"generator_overloaded", "generator_cpu"})
 """Reasons against a point that are about how fast the generator's processor is."""
 QUANTILES: Final = ("p50", "p90", "p99", "p999")
 

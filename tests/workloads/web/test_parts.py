@@ -90,7 +90,7 @@ def test_a_search_that_ends_at_its_bound_or_at_the_generator_says_so() -> None:
     p = parameters(connections=50, connections_max=120)
     found = search(p, lambda asked, _s: report(asked, asked))
     assert (found.most, found.limit) == (120, "bound")
-    late = [{"kind": "generator_late", "text": "late"}]
+    late = [{"kind": "generator_overloaded", "text": "late"}]
     found = search(p, lambda asked, _s: report(asked, asked, reasons=late if asked > 70 else ()))
     assert found.limit == "generator"
     assert found.most <= 70

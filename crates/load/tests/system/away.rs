@@ -58,7 +58,7 @@ fn who_comes_back_behind_the_end_has_missed_no_arrival_and_says_that_it_was_late
     assert!(report.answered < 1000, "not all within the window");
     assert!(report.late.max_ns.unwrap() > 1000 * MS);
     assert!(
-        kinds(&report).contains(&"generator_late"),
+        kinds(&report).contains(&"generator_overloaded"),
         "{:?}",
         report.reasons
     );

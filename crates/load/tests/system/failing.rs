@@ -554,7 +554,7 @@ fn the_guard_fires_when_the_generator_is_the_limit() {
     assert!(!report.valid);
     let late = report.late.mean_ns.unwrap();
     assert!(late > DELAY_MEAN_ALLOWED_NS, "{late}");
-    reason(&report, "generator_late");
+    reason(&report, "generator_overloaded");
     assert_eq!(report.little.residual_ns, 0);
 }
 
@@ -570,7 +570,7 @@ fn a_thread_that_was_away_was_late_and_used_no_core() {
     };
     report.threads[0].window_ns = 1_000;
     report.threads[0].cpu_share = 1617.0;
-    assert_eq!(kinds(&report), ["generator_late"]);
+    assert_eq!(kinds(&report), ["generator_overloaded"]);
     report.ended = "silent";
     for own in [&mut report.late, &mut report.pick_up] {
         (own.mean_ns, own.p99_ns) = (None, None);
@@ -617,11 +617,11 @@ fn each_threshold_of_the_guard_fires_by_itself() {
     };
     assert_eq!(fires(&starved), ["generator_cpu"]);
     let late = |report: &mut Report| report.late.mean_ns = Some(50_001.0);
-    assert_eq!(fires(&late), ["generator_late"]);
+    assert_eq!(fires(&late), ["generator_overloaded"]);
     let taken_late = |report: &mut Report| report.pick_up.mean_ns = Some(50_001.0);
-    assert_eq!(fires(&taken_late), ["generator_late"]);
+    assert_eq!(fires(&taken_late), ["generator_overloaded"]);
     let tail = |report: &mut Report| report.pick_up.p99_ns = Some(1_000_001);
-    assert_eq!(fires(&tail), ["generator_late"]);
+    assert_eq!(fires(&tail), ["generator_overloaded"]);
     // 500 us of a mean of 10 ms are 5 %; of a median that is the delay's own, all.
     let slow_server = |report: &mut Report| {
         report.response.p50_ns = Some(10_020_000);
@@ -632,7 +632,7 @@ fn each_threshold_of_the_guard_fires_by_itself() {
         slow_server(report);
         report.late.p50_ns = Some(9_900_000);
     };
-    assert_eq!(fires(&own), ["generator_late"]);
+    assert_eq!(fires(&own), ["generator_overloaded"]);
     assert_eq!(
         fires(&|report| report.not_sent_with_free_slots = 1),
         ["generator_queue"]

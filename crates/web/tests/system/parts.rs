@@ -340,7 +340,7 @@ fn a_thread_that_saw_its_timed_part_in_one_look_was_late() {
         .iter()
         .map(|one| one.kind)
         .collect();
-    assert_eq!(kinds, ["generator_late"]);
+    assert_eq!(kinds, ["generator_overloaded"]);
     assert!(!report.valid);
 }
 

@@ -325,7 +325,7 @@ pub fn assert_same_calls(report: &Report, calls: &[CallRecord]) {
 /// works for too long, finds what it makes and removes still under way, and, away for the window,
 /// has no answer in it.
 const OF_THE_MACHINE: [&str; 4] = [
-    "generator_late",
+    "generator_overloaded",
     "generator_cpu",
     "not_drawn",
     "nothing_answered",
