@@ -75,7 +75,7 @@ results_option = click.option(
 repetitions_option = click.option(
     "--repetitions",
     callback=parsed(read_repetitions),
-    metavar="N|LEAST..MOST:WIDTH",
+    metavar="N|MIN..MAX:WIDTH",
     help="Instead of the file's: a number, or as many as it takes (4..30:5%).",
 )
 anyway_option = click.option(

@@ -25,7 +25,7 @@ Examples:
   nfslab cluster start load1 load2
   nfslab cluster check
   nfslab cluster stop
-  nfslab cluster check --scheduler tls://prime:8786 --dir /shared/certificates --json
+  nfslab cluster check --scheduler tls://controller:8786 --dir /shared/certificates --json
 
 \b
 docs/cluster.md has recipes for ssh, Slurm, Kubernetes and MPI, and says who can do what.

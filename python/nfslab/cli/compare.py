@@ -31,11 +31,11 @@ Examples:
 
 \b
 BASE and NEW are an experiment's folder, or a selection: DIR:factor=value,factor=value (an
-axis by its name, or a parameter). Points are paired by the axes that both sides have.
+axis by its name, or a parameter). They are paired by the axes that both sides have.
 
 \b
---fail-if "METRIC < -N%" (or "METRIC > N%") fires at a point when the change in that
-direction is shown, after correction for the number of points, and the estimated change is
+--fail-if "METRIC < -N%" (or "METRIC > N%") fires at a configuration when the change in that
+direction is shown, after correction for their number, and the estimated change is
 beyond the limit. It is inconclusive where nothing is shown and a change as large as the limit
 was not detectable (80 % power). Exit code: 1 when a condition fires; else 3 when one is
 inconclusive (0 or 1 with --if-inconclusive pass or fail); else 0.

@@ -27,7 +27,7 @@ What more evidence would explain, it names: run again with those collectors.
 @click.option("--json", "as_json", is_flag=True, help="Parts, differences and findings as JSON.")
 @click.option("--markdown", is_flag=True, help="A block for a ticket.")
 def command(results: Path, *, as_json: bool, markdown: bool) -> None:
-    """Take the mean time of an operation apart: by point, and what makes one point slower."""
+    """Take the mean time of an operation apart, and what makes one configuration slower."""
     from nfslab.findings.explanation import content, explained
     from nfslab.report.analysis import analyse
 

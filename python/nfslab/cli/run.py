@@ -32,8 +32,8 @@ answer-nvram, answer-stripe, answer-noac, answer-drain, answer-timeout, answer-r
 answer-threads.
 
 Running the same file again makes only the runs that are missing. Exit code: 0 all runs
-are good, 1 a run failed, 2 the file or an option is wrong or a point cannot run here (nothing
-was run; --dry-run says the same), 130 stopped.
+are good, 1 a run failed, 2 the file or an option is wrong or a configuration cannot run here
+(nothing was run; --dry-run says the same), 130 stopped.
 """
 
 

@@ -55,7 +55,7 @@ Examples:
   nfslab sfs filer:/vol/scratch --find 'p99<20ms' --precision 5%
   nfslab sfs filer:/vol/scratch --load 1k..8k:1k --html load.html
   nfslab sfs filer:/vol/scratch --load 200k --generators 4
-  nfslab sfs filer:/vol/scratch --find 'mean<10ms' --hosts 4 --cluster tls://prime:8786
+  nfslab sfs filer:/vol/scratch --find 'mean<10ms' --hosts 4 --cluster tls://controller:8786
   nfslab sfs null --load 50k --files 1000 --time 5s
 
 \b

@@ -55,7 +55,7 @@ Examples:
   nfslab trace nfs.pcapng.gz --html nfs.html --calls nfs.parquet
   nfslab trace --quick --json ring_*.pcap
   nfslab trace --quick --by client --workers 8 day/*.pcap.gz
-  nfslab trace --quick --cluster tls://prime:8786 --workers 16 /shared/day/*.pcap
+  nfslab trace --quick --cluster tls://controller:8786 --workers 16 /shared/day/*.pcap
   timeout 60 tcpdump -i any -w - port 2049 | nfslab trace -
   nfslab trace ring_*.pcap --from 12 --to 14.5 --by file
   nfslab trace --compare before.pcap after.pcap

@@ -5,7 +5,7 @@ hosts = ["load1", "load2", "root@load3"]     # over ssh: started for the experim
 
 [cluster]
 certificates = "/shared/certificates"        # one that runs, of `nfslab cluster start --dir`
-scheduler = "tls://prime:8786"               # or one whose scheduler something else started
+scheduler = "tls://controller:8786"               # or one whose scheduler something else started
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def read_repetitions(text: str) -> int | dict[str, Any]:
         return int(text)
     match = _AS_NEEDED.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is neither a number nor LEAST..MOST:WIDTH, such as 4..30:5%")
+        raise ValueError(f"{text!r} is neither a number nor MIN..MAX:WIDTH, such as 4..30:5%")
     return {"at_least": int(match[1]), "at_most": int(match[2]), "until": read_width(match[3])}
 
 
