@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use trace::analysis::Progress;
-use trace::analysis::parts::{Apart, Part, Task, read};
+use trace::analysis::parts::{JoinError, Part, Task, read};
 
 use crate::errors::core_error;
 use crate::trace::{progress_entry, text_of, to_python};
@@ -71,7 +71,7 @@ pub fn part_findings<'py>(
 }
 
 /// Parts that do not tell what reading in a row would: two neighbours, or all of them.
-fn apart(py: Python<'_>, why: Apart) -> PyErr {
+fn apart(py: Python<'_>, why: JoinError) -> PyErr {
     let kind = match why.of_neighbours() {
         true => "apart",
         false => "in_a_row",
@@ -81,6 +81,6 @@ fn apart(py: Python<'_>, why: Apart) -> PyErr {
         kind,
         "the files are not read side by side",
         why.to_string(),
-        "Read them one after the other.",
+        "Read them in a row.",
     )
 }

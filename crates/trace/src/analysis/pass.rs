@@ -180,7 +180,7 @@ impl Pass {
     /// `before`: frames that it saw before the other one's first.
     pub(super) fn pair(&self, later: &Self, now_ns: i64, before: u64) -> Option<Paired> {
         let paired = self.streams.pair(&later.streams, now_ns)?;
-        let alike = self.calls.is_like(&later.calls, &paired.numbers, before);
+        let alike = self.calls.state_eq(&later.calls, &paired.numbers, before);
         alike.then_some(paired)
     }
 

@@ -28,13 +28,13 @@ mod counted;
 mod index;
 mod keep;
 mod learning;
-mod likeness;
 mod open;
 mod orphans;
 mod peers;
 mod quick;
 mod reply;
 mod ring;
+mod state_eq;
 mod steps;
 mod table;
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub struct Peer {
 
 impl Peer {
     /// Whether calls of it are matched as those of `other` are.
-    pub fn is_like(&self, other: &Self) -> bool {
+    pub fn state_eq(&self, other: &Self) -> bool {
         let of = |it: &Self| {
             let ends = (it.client, it.server, it.transport);
             (ends, it.open, it.last_reply_ns, it.ended)

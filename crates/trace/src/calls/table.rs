@@ -333,7 +333,7 @@ impl Table {
 
 impl Table {
     /// Whether it goes on as `other` does, its calls being `same`, in the same order.
-    pub fn is_like(&self, other: &Self, mut same: impl FnMut(&Open, &Open) -> bool) -> bool {
+    pub fn state_eq(&self, other: &Self, mut same: impl FnMut(&Open, &Open) -> bool) -> bool {
         // With its place in the order of coming.
         let at = |table: &Self, place: usize| -> Option<(Open, u64)> {
             let number = match table.order.get(place) {

@@ -7,7 +7,7 @@
 //!
 //! What comes early waits ([`super::holes`]).
 
-mod likeness;
+mod state_eq;
 
 use super::Sink;
 use super::anomaly::Anomaly;
@@ -75,7 +75,7 @@ pub(super) struct Direction {
     /// When the other side last said that bytes are missing.
     pub(super) asked_again_ns: Option<i64>,
     pub(super) flight: Flight,
-    /// Where the next byte was at each checkpoint ([`super::likeness`]); empty where nobody asks.
+    /// Where the next byte was at each checkpoint ([`super::state_eq`]); empty where nobody asks.
     pub(super) horizons: Vec<u64>,
     /// The first sequence number with payload, where no SYN was seen.
     pub(super) first: Option<u32>,

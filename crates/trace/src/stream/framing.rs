@@ -9,8 +9,8 @@
 //! The record mark's first byte counts as the message's first: its segment gives
 //! [`Message::first`].
 
-mod likeness;
 mod marks;
+mod state_eq;
 
 use wire::programs::is_callback;
 use wire::record::{MARK_BYTES, RecordMark};

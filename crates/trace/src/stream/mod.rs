@@ -34,13 +34,13 @@ mod flight;
 mod framing;
 mod held;
 mod holes;
-mod likeness;
 mod out_of_order;
 mod plausibility;
 mod record;
 mod search;
 mod sender;
 mod shared;
+mod state_eq;
 mod table;
 mod udp;
 
@@ -48,7 +48,7 @@ mod udp;
 mod tests;
 
 pub use anomaly::{Anomaly, Counters};
-pub use likeness::{Began, Ends, Idle, Paired, Rest};
+pub use state_eq::{Began, Ends, Idle, Paired, Rest};
 
 use self::connection::Connection;
 use self::shared::Shared;

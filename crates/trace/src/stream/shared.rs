@@ -2,7 +2,7 @@
 
 use super::anomaly::Anomalies;
 use super::held::Held;
-use super::likeness::{Ends, in_order};
+use super::state_eq::{Ends, in_order};
 use super::{Endpoint, Sink};
 use crate::block::{Segment, Transport};
 use crate::limits::{MAX_FLIGHT_TOTAL, MAX_HELD_BYTES_TOTAL, MAX_PARTIAL_BYTES_TOTAL};

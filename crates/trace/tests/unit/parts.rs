@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use trace::analysis::parts::{Apart, Part, Task, read};
+use trace::analysis::parts::{JoinError, Part, Task, read};
 use trace::analysis::{Findings, Options, Pass};
 use trace::block::Block;
 use trace::lens::Section;
@@ -206,7 +206,7 @@ struct Some {
 }
 
 /// The part of some of the files.
-fn part_of(files: &[PathBuf], some: Range<usize>, lenses: &[String]) -> Result<Some, Apart> {
+fn part_of(files: &[PathBuf], some: Range<usize>, lenses: &[String]) -> Result<Some, JoinError> {
     let task = Task {
         bounds: bounds(),
         first_blocks: 1,
@@ -224,7 +224,7 @@ fn side_by_side(
     files: &[PathBuf],
     lenses: &[String],
     random: &mut fastrand::Rng,
-) -> Result<(Findings, usize), Apart> {
+) -> Result<(Findings, usize), JoinError> {
     let (files, moved) = in_order(files.to_vec()).unwrap();
     let each = 0..files.len();
     let parts = each.map(|at| part_of(&files, at..at + 1, lenses));
@@ -287,7 +287,7 @@ fn agree(capture: &[u8], seed: u64, what: &str) -> Option<usize> {
             Some(again)
         }
         Err(apart) => {
-            assert_ne!(apart, Apart::Wrong, "{what}");
+            assert_ne!(apart, JoinError::Wrong, "{what}");
             println!("{what}, {} files: {apart:?}", files.len());
             None
         }

@@ -13,7 +13,7 @@
 //! What that one counted before the checkpoint is thrown away.
 //!
 //! States are compared, not believed to be alike ([`Streams::pair`](crate::stream::Streams::pair),
-//! [`Calls::is_like`](crate::calls::Calls::is_like)). What comparing leaves out can matter later
+//! [`Calls::state_eq`](crate::calls::Calls::state_eq)). What comparing leaves out can matter later
 //! only if something looks back behind the checkpoint (old bytes sent again, a connection that was
 //! idle coming back, a call sent again on another connection): each reader tells where that
 //! happened, and [`Part::join`] refuses parts where it did. Then the files are read in a row.
@@ -34,6 +34,6 @@ mod part;
 mod reading;
 mod stretch;
 
-pub use part::{Apart, MAX_PART_BYTES, Part};
+pub use part::{JoinError, MAX_PART_BYTES, Part};
 pub use reading::{Task, read};
 pub(super) use stretch::{Stretch, Sums};

@@ -23,7 +23,7 @@ pub const MAX_PART_BYTES: usize = 256 << 20;
 
 /// Why parts are not joined: then the files are read in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Apart {
+pub enum JoinError {
     /// Reading on and beginning anew came to no common state.
     #[error("what was under way at a file's end was not over within the next one")]
     Open,
@@ -45,18 +45,18 @@ pub enum Apart {
     Wrong,
 }
 
-impl Apart {
+impl JoinError {
     /// Whether it is a matter of two neighbours: reading the files of both in a row helps.
     pub fn of_neighbours(self) -> bool {
-        matches!(self, Apart::Open | Apart::ReachedBack)
+        matches!(self, JoinError::Open | JoinError::ReachedBack)
     }
 }
 
-impl From<Unfit> for Apart {
+impl From<Unfit> for JoinError {
     fn from(unfit: Unfit) -> Self {
         match unfit {
-            Unfit::Full => Apart::Full,
-            Unfit::Wrong => Apart::Wrong,
+            Unfit::Full => JoinError::Full,
+            Unfit::Wrong => JoinError::Wrong,
         }
     }
 }
@@ -166,21 +166,21 @@ impl Part {
     ///
     /// # Errors
     /// `Wrong` if it cannot be written.
-    pub fn encode(&self) -> Result<Vec<u8>, Apart> {
-        serde_json::to_vec(self).map_err(|_| Apart::Wrong)
+    pub fn encode(&self) -> Result<Vec<u8>, JoinError> {
+        serde_json::to_vec(self).map_err(|_| JoinError::Wrong)
     }
 
     /// A part that travelled; anything else is refused, here or when it is joined.
     ///
     /// # Errors
     /// `Wrong` if it is none.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Apart> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, JoinError> {
         if bytes.len() > MAX_PART_BYTES {
-            return Err(Apart::Wrong);
+            return Err(JoinError::Wrong);
         }
-        let part: Part = serde_json::from_slice(bytes).map_err(|_| Apart::Wrong)?;
+        let part: Part = serde_json::from_slice(bytes).map_err(|_| JoinError::Wrong)?;
         if part.version != VERSION {
-            return Err(Apart::Wrong);
+            return Err(JoinError::Wrong);
         }
         Ok(part)
     }
@@ -189,7 +189,7 @@ impl Part {
     ///
     /// # Errors
     /// They do not tell what reading both in a row would.
-    pub fn join(mut self, next: Self) -> Result<Self, Apart> {
+    pub fn join(mut self, next: Self) -> Result<Self, JoinError> {
         let End::Agrees {
             checkpoint,
             rest,
@@ -198,20 +198,20 @@ impl Part {
             numbered,
         } = std::mem::take(&mut self.end)
         else {
-            return Err(Apart::Open);
+            return Err(JoinError::Open);
         };
         if self.fragments && next.fragments {
-            return Err(Apart::ReachedBack);
+            return Err(JoinError::ReachedBack);
         }
         let mut known: BTreeMap<Known, Rest> = rest.into_iter().collect();
         let idle = known.values().filter(|rest| rest.idle.is_some()).count();
         let seen = self.seen.iter().chain(&next.seen).max().copied();
         if idle.saturating_add(seen.unwrap_or_default()) >= MAX_CONNECTIONS {
-            return Err(Apart::Full);
+            return Err(JoinError::Full);
         }
         let (Some(last), true) = (self.stretches.last_mut(), checkpoint < next.stretches.len())
         else {
-            return Err(Apart::Wrong);
+            return Err(JoinError::Wrong);
         };
         let began: BTreeMap<&Known, &Began> =
             next.began.iter().map(|(it, how)| (it, how)).collect();
@@ -226,7 +226,9 @@ impl Part {
                     ..stretch
                 };
                 last.add(stretch, &|it| numbering.of(it))?;
-                last.sums.count_ports_reused(reused).ok_or(Apart::Wrong)?;
+                last.sums
+                    .count_ports_reused(reused)
+                    .ok_or(JoinError::Wrong)?;
             }
         }
         self.end = next.end.knowing(known, &numbering);
@@ -237,7 +239,7 @@ impl Part {
         self.cpu_ns = self.cpu_ns.saturating_add(next.cpu_ns);
         self.seen = next.seen;
         if self.lists.len() >= MAX_OPERATION_LISTS {
-            return Err(Apart::Full);
+            return Err(JoinError::Full);
         }
         Ok(self)
     }
@@ -261,17 +263,17 @@ impl Part {
     ///
     /// # Errors
     /// It is not the whole capture, or does not tell what reading it in a row would.
-    pub fn findings(self, moved: u64, inputs: &[String]) -> Result<Findings, Apart> {
+    pub fn findings(self, moved: u64, inputs: &[String]) -> Result<Findings, JoinError> {
         if self.end != End::Last || self.seen.iter().any(|seen| *seen >= MAX_CONNECTIONS) {
-            return Err(Apart::Open);
+            return Err(JoinError::Open);
         }
         let mut stretches = self.stretches.into_iter();
-        let mut all = stretches.next().ok_or(Apart::Wrong)?;
+        let mut all = stretches.next().ok_or(JoinError::Wrong)?;
         for stretch in stretches {
             all.add(stretch, &|own| own)?;
         }
         if all.beyond {
-            return Err(Apart::Full);
+            return Err(JoinError::Full);
         }
         let numbers = all.sums.numbers();
         let [
@@ -286,7 +288,7 @@ impl Part {
             calls,
         ] = numbers;
         if calls == 0 {
-            return Err(Apart::NoCalls);
+            return Err(JoinError::NoCalls);
         }
         let mut anomalies = all.sums.anomalies()?;
         anomalies.push((Anomaly::FilesReordered.name(), moved));
@@ -324,7 +326,7 @@ impl Part {
 }
 
 /// The sections of the table by operation and of the other lenses.
-fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, Apart> {
+fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, JoinError> {
     let mut operations = Operations::default();
     operations.add(&all.operations)?;
     let names = Names::default();
@@ -335,7 +337,7 @@ fn sections(all: &Stretch, extent: &Extent) -> Result<Vec<(String, Section)>, Ap
             None => continue,
             Some(counted) => {
                 let lens = make(&LensOptions::default());
-                let mut lens = lens.map_err(|_| Apart::Wrong)?;
+                let mut lens = lens.map_err(|_| JoinError::Wrong)?;
                 lens.add_counted(counted, &|own| own)?;
                 lens.finish(&names, extent)
             }
@@ -353,15 +355,15 @@ fn come_back(
     began: &BTreeMap<&Known, &Began>,
     known: &mut BTreeMap<Known, Rest>,
     numbering: &mut Numbering,
-) -> Result<u64, Apart> {
+) -> Result<u64, JoinError> {
     let mut reused = 0;
     for connection in &stretch.newcomers {
         let Some(rest) = known.get_mut(connection) else {
             continue;
         };
         if behind && rest.idle.is_some() {
-            let began = began.get(connection).ok_or(Apart::Wrong)?;
-            let anew = began.continues(rest).ok_or(Apart::ReachedBack)?;
+            let began = began.get(connection).ok_or(JoinError::Wrong)?;
+            let anew = began.continues(rest).ok_or(JoinError::ReachedBack)?;
             if let Some(idle) = rest.idle.as_mut().filter(|_| anew == 0) {
                 numbering.goes_on(*idle.number_mut(), began.number);
             }
@@ -378,14 +380,14 @@ fn check_behind(
     checkpoint: usize,
     now_ns: i64,
     known: &BTreeMap<Known, Rest>,
-) -> Result<(), Apart> {
+) -> Result<(), JoinError> {
     let least_ns = stretch.times_ns.map(|(least_ns, _)| least_ns);
     let earlier = least_ns.is_some_and(|at_ns| at_ns < now_ns.saturating_sub(DUPLICATE_NS));
     let looked_back = stretch.reached_back.is_some_and(|at| at <= checkpoint);
     let mut opened = stretch.opened.iter();
     let sent_twice = opened.any(|(it, syn)| known.get(it).is_some_and(|it| it.syns.contains(syn)));
     match earlier || looked_back || sent_twice {
-        true => Err(Apart::ReachedBack),
+        true => Err(JoinError::ReachedBack),
         false => Ok(()),
     }
 }

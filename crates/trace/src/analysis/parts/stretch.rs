@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Apart;
+use super::JoinError;
 use crate::block::{Endpoint, Host, Transport};
 use crate::ends::Ends;
 use crate::lens::operations::{Counted, Operations};
@@ -64,8 +64,8 @@ impl Sums {
     }
 
     /// Kinds that occurred, and how often.
-    pub(super) fn anomalies(&self) -> Result<Vec<(&str, u64)>, Apart> {
-        let count = |count: i64| u64::try_from(count).map_err(|_| Apart::Wrong);
+    pub(super) fn anomalies(&self) -> Result<Vec<(&str, u64)>, JoinError> {
+        let count = |count: i64| u64::try_from(count).map_err(|_| JoinError::Wrong);
         let each = self.anomalies.iter();
         each.map(|(kind, it)| Ok((kind.as_str(), count(*it)?)))
             .collect()
@@ -116,12 +116,12 @@ pub(in crate::analysis) struct Stretch {
 
 impl Stretch {
     /// With what follows it; `number` tells what its connections are here.
-    pub(super) fn add(&mut self, more: Self, number: &dyn Fn(u32) -> u32) -> Result<(), Apart> {
+    pub(super) fn add(&mut self, more: Self, number: &dyn Fn(u32) -> u32) -> Result<(), JoinError> {
         if self.beyond || more.beyond {
-            return Err(Apart::Full);
+            return Err(JoinError::Full);
         }
         if !self.lenses.keys().eq(more.lenses.keys()) {
-            return Err(Apart::Wrong);
+            return Err(JoinError::Wrong);
         }
         for (name, counted) in &mut self.lenses {
             *counted = put_together(name, counted, more.lenses.get(name), number)?;
@@ -130,7 +130,7 @@ impl Stretch {
         all.add(&self.operations)?;
         all.add(&more.operations)?;
         self.operations = all.counted(&Names::default());
-        self.sums.add(&more.sums).ok_or(Apart::Wrong)?;
+        self.sums.add(&more.sums).ok_or(JoinError::Wrong)?;
         let mut times = Ends::default();
         for (least, most) in self.times_ns.into_iter().chain(more.times_ns) {
             times.add(Ends { least, most });
@@ -150,14 +150,14 @@ fn put_together(
     one: &Value,
     other: Option<&Value>,
     number: &dyn Fn(u32) -> u32,
-) -> Result<Value, Apart> {
+) -> Result<Value, JoinError> {
     let options = LensOptions {
         of_a_part: true,
         ..LensOptions::default()
     };
     let lens = make(name, &options).ok().flatten();
-    let mut lens = lens.ok_or(Apart::Wrong)?;
+    let mut lens = lens.ok_or(JoinError::Wrong)?;
     lens.add_counted(one, &|own| own)?;
-    lens.add_counted(other.ok_or(Apart::Wrong)?, number)?;
+    lens.add_counted(other.ok_or(JoinError::Wrong)?, number)?;
     Ok(lens.take_counted()?)
 }

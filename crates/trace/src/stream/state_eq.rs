@@ -142,7 +142,7 @@ pub(super) fn in_order([one, other]: &[Endpoint; 2], transport: Transport) -> En
 }
 
 impl Connection {
-    fn is_like(&self, other: &Self, turned: bool, since_ns: i64) -> bool {
+    fn state_eq(&self, other: &Self, turned: bool, since_ns: i64) -> bool {
         let ([one, two], [their_one, their_two]) = (&self.sides, &other.sides);
         let (their_one, their_two) = match turned {
             true => (their_two, their_one),
@@ -164,8 +164,8 @@ impl Connection {
             && (passed
                 || self.paces == paces
                     && self.passed_over == other.passed_over
-                    && one.is_like(their_one, since_ns)
-                    && two.is_like(their_two, since_ns))
+                    && one.state_eq(their_one, since_ns)
+                    && two.state_eq(their_two, since_ns))
     }
 
     fn is_quiet(&self) -> bool {
@@ -271,7 +271,7 @@ impl Streams {
         let mut paired = Paired::default();
         for (ends, connection) in later.connections.iter() {
             let (known, side) = self.connections.peek(ends)?;
-            if !known.is_like(connection, side == 1, since_ns) {
+            if !known.state_eq(connection, side == 1, since_ns) {
                 return None;
             }
             paired.numbers.insert(connection.number, known.number);

@@ -15,9 +15,9 @@ use crate::names::Names;
 impl<O: Output> Calls<O> {
     /// Whether these go on as `later` ones do; `numbers` tells what the later ones' connections are
     /// here, `before` how many frames these saw before the later ones' first.
-    pub fn is_like(&self, later: &Self, numbers: &HashMap<u32, u32>, before: u64) -> bool {
+    pub fn state_eq(&self, later: &Self, numbers: &HashMap<u32, u32>, before: u64) -> bool {
         let same_peer = |ours: &Peer, theirs: &Peer| {
-            ours.is_like(theirs) && numbers.get(&theirs.connection) == Some(&ours.connection)
+            ours.state_eq(theirs) && numbers.get(&theirs.connection) == Some(&ours.connection)
         };
         let mut known: HashMap<u32, u32> = HashMap::new();
         let mut peers_agree = |ours: u32, theirs: u32| match known.get(&theirs) {
@@ -67,7 +67,7 @@ impl<O: Output> Calls<O> {
         };
         self.orphans.is_empty()
             && later.orphans.is_empty()
-            && self.table.is_like(&later.table, same_call)
+            && self.table.state_eq(&later.table, same_call)
     }
 
     /// Whether something since this was asked last depends on what was read before any checkpoint.

@@ -6,7 +6,7 @@ use super::{Framer, Step};
 impl Framer {
     /// Whether it goes on as `other` does. Frame numbers are left out: they count from where
     /// reading began.
-    pub(in crate::stream) fn is_like(&self, other: &Self) -> bool {
+    pub(in crate::stream) fn state_eq(&self, other: &Self) -> bool {
         let steady = |it: &Self| {
             (
                 (it.step, it.trust, it.role, it.found_rpc, it.found_tls),

@@ -8,7 +8,7 @@ use super::Direction;
 impl Direction {
     /// Whether it goes on as `other` does, unless bytes from before now are sent again, or segments
     /// come that are not well behind `since_ns`.
-    pub(in crate::stream) fn is_like(&self, other: &Self, since_ns: i64) -> bool {
+    pub(in crate::stream) fn state_eq(&self, other: &Self, since_ns: i64) -> bool {
         // Positions count from where reading began, 2^32 apart or not at all.
         let from_next = |it: &Self, position: u64| position.wrapping_sub(it.next);
         // What was acknowledged of the past says nothing.
@@ -29,7 +29,7 @@ impl Direction {
             && other.held.is_none()
             && calm(self)
             && calm(other)
-            && self.framer.is_like(&other.framer)
+            && self.framer.state_eq(&other.framer)
     }
 
     /// The next sequence number, if a record is due there, and surely.
