@@ -171,7 +171,7 @@ def compare_captures(captures: Sequence[CaptureAnalysis]) -> CaptureComparison:
         notes.insert(
             0,
             f"{', '.join(few)}: fewer than {MIN_BLOCKS} independent blocks with {MIN_ANSWERED} "
-            "answered calls on a side; whole captures are laid beside each other, significance "
+            "answered calls on a side; whole captures are compared, significance "
             "unknown",
         )
     shown = [capture.content["blocks"]["blocks"] for capture in captures]

@@ -98,7 +98,7 @@ def _problems(
             unit = _entry(described, column).get("metric_unit")
             found.append(f"{column} is in {unit}, {name} in {metric.unit}: no ratio is given")
     if not match:
-        found.append("`match` is empty: no row is laid beside a configuration")
+        found.append("`match` is empty: no row fits a configuration")
     return found
 
 

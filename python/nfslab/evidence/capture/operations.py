@@ -36,7 +36,7 @@ def operations(analysis: CaptureAnalysis) -> Table:
     inner = any(is_inner(row) for row in rows)
     note = (
         "Latency: from the first byte of the first send to the first byte of the first reply. "
-        "Least, mean and largest are exact, quantiles within "
+        "Min, mean and max are exact, quantiles within "
         f"{error * 100:.2g} % (nearest rank)."
     )
     if inner:
