@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,35 @@ def test_what_is_not_there_is_bad_usage(
     if (command.split()[0], given) in {("files", "empty"), ("trace", "plain")}:
         pytest.skip("that is none")
     assert nfslab(capsys, *command.replace("{}", given).split()).code == 2
+
+
+class _Interrupted(threading.Condition):
+    """A signal comes when the lock has been left and nobody waits yet."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(threading.Lock())
+        self.error = error
+
+    def _release_save(self) -> None:
+        self.release()
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (ValueError(), None)])
+def test_a_signal_in_the_midst_of_a_lock_is_an_interruption(
+    error: BaseException, code: int | None, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(**_: object) -> None:
+        condition = _Interrupted(error)
+        with condition:
+            condition.wait()
+
+    monkeypatch.setattr("nfslab.cli.list.command.callback", wait)
+    if code is None:
+        with pytest.raises(RuntimeError, match="release unlocked lock"):
+            nfslab(capsys, "list")
+    else:
+        assert nfslab(capsys, "list").code == code
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["run", "--help"], ["--help"]])

@@ -186,7 +186,8 @@ def test_a_signal_ends_it_with_130(plain: Path, tmp_path: Path) -> None:
         code = process.wait()
         assert process.stdout is not None
         assert process.stderr is not None
-        assert code == 130
+        said = process.stderr.read()
+        assert code == 130, said
         assert process.stdout.read() == b""
-        assert b"interrupted" in process.stderr.read()
+        assert b"interrupted" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kernel.pcap"]

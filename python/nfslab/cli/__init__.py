@@ -130,7 +130,9 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         sys.exit(2 if isinstance(error, click.UsageError) else error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, RuntimeError) as error:
+        if not _is_interrupt(error):
+            raise
         print("nfslab: interrupted; everything that was finished is kept.", file=sys.stderr)
         sys.exit(130)
     except OSError as error:
@@ -153,3 +155,14 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     # Without standalone mode click returns what a command gave to `ctx.exit`.
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether a signal ended the command.
+
+    One that comes between two instructions of `threading.Condition.wait` is raised where its lock
+    is not held, and leaving that raises "release unlocked lock" over it.
+    """
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return True
+    return isinstance(error.__context__, KeyboardInterrupt) and "lock" in str(error)
