@@ -67,20 +67,19 @@ class DiskKey:
 
 DISK_KEYS: Final = (
     DiskKey("disks", "disks", _whole, "N",
-            "N disks of this kind, each with a queue (1); files are striped over them by 64 KiB"),
+            "N disks, each with a queue (1); files are striped over them by 64 KiB"),
     DiskKey("seek", "positioning_ns", duration_ns, "T",
             "before a job that does not go on where the last one ended"),
     DiskKey("rate", "rate_bytes_per_s", rate_bytes_per_s, "R",
-            "transfer, bytes a second (100,000,000 unless said otherwise)"),
+            "transfer, bytes a second (100,000,000)"),
     DiskKey("order", "order", _order, "elevator",
-            "of waiting jobs the next upwards from where the arm is, then from the lowest again; "
-            "else `fifo`"),
+            "the next job upwards from the arm, then from the lowest; else `fifo`"),
     DiskKey("hit", "read_hit_ratio", read_share, "P",
-            "this share of READs is answered from memory, without the disk"),
+            "this share of READs is answered from memory"),
     DiskKey("cache", "cache_bytes", parse_size_bytes, "S",
-            "memory of S instead of `hit`, for pages and attributes; least recently used go first"),
+            "memory of S instead of `hit`, for pages and attributes; LRU"),
     DiskKey("dirty", "dirty_limit_bytes", parse_size_bytes, "S",
-            "unstable bytes that are kept in memory; beyond it a WRITE waits for its own bytes"),
+            "unstable bytes kept in memory; beyond it a WRITE waits for its own"),
     DiskKey("commit", "commit_ns", duration_ns, "T",
             "added to each job that makes data stable (journal, flush)"),
     DiskKey("metadata", "metadata_bytes", parse_size_bytes, "S",
@@ -174,22 +173,20 @@ OPTIONS: Final = (
            parse_size_bytes, "SIZE", in_experiment=False),
     Option("bandwidth", "Of the wire, each way.", rate_bytes_per_s, "RATE",
            "bandwidth_bytes_per_s",
-           detail="the request takes its size / RATE to come in, the reply likewise to go out; "
-           "one call after the other in each direction"),
+           detail="size / RATE for each request in and reply out; serialised in each direction"),
     Option("threads", "Workers, as nfsd's threads.", _whole, "N", "threads", int, (1, 1024),
-           detail="N workers, as nfsd's threads: a call waits for one and keeps it to its end; on "
-           "a folder also the number of real threads"),
+           detail="N workers, as nfsd's: a call keeps one to its end; on a folder also real threads"),
     Option("service_time", "Of a call, or of one procedure (again for more).", service_time,
            "[OP=]TIME", most_times=32,
-           detail="time a worker is busy with a call: of all procedures, or of one (`WRITE=1ms`)"),
+           detail="a worker is busy with a call: of all procedures, or one (`WRITE=1ms`)"),
     Option("spread", "Of service times. [constant]", str, "exponential", "spread",
            choices=("constant", "exponential"),
-           detail="service times are exponential with TIME as their mean; otherwise always TIME"),
+           detail="service times are exponential with mean TIME; else always TIME"),
     Option("disk", "A disk with a queue; see below.", disk, "KEY=VALUE,...", "disk"),
     Option("nvram", "Stable at once until full; drains to the disk.", parse_size_bytes, "SIZE",
            "nvram_bytes", Size, means_none=0,
-           detail="stable WRITEs, COMMITs and changes of names are done at once until SIZE is "
-           "full; it drains at the disk's rate"),
+           detail="stable WRITEs, COMMITs, changes of names are done at once until SIZE is full; "
+           "it drains at the disk's rate"),
     Option("delay", "Added to every reply.", duration_ns, core="delay_ns",
            detail="added to every reply"),
     Option("jitter", "Up to this much more, uniformly.", duration_ns, core="jitter_ns",
@@ -202,7 +199,7 @@ OPTIONS: Final = (
            detail="service and disk stand still from AT after the start, for FOR; the wire does "
            "not"),
     Option("seed", "Of all randomness. [1]", _whole, "N", "seed", int, (0, 2**64 - 1),
-           detail="of all randomness (1): the same calls at the same instants see the same model"),
+           detail="of all randomness (1)"),
 )  # fmt: skip
 IN_EXPERIMENT: Final = tuple(option for option in OPTIONS if option.in_experiment)
 
