@@ -31,6 +31,8 @@ def test_figures_are_those_of_the_document(key: tuple[str, str]) -> None:
 
 def test_what_was_not_measured_is_not_guessed() -> None:
     assert known_cost("ebpf", Asked(level="sync")).startswith("tracing overhead: CPU time 1.")
-    assert known_cost("ebpf", Asked(level="counts", lseek=True)).startswith("tracing overhead: CPU time 1.")
+    assert known_cost("ebpf", Asked(level="counts", lseek=True)).startswith(
+        "tracing overhead: CPU time 1."
+    )
     assert "not measured" in known_cost("shim", Asked(level="counts", lseek=True))
     assert "none while the load runs" in known_cost("views", Asked(level="sync"))

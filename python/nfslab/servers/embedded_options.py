@@ -175,7 +175,8 @@ OPTIONS: Final = (
            "bandwidth_bytes_per_s",
            detail="size / RATE for each request in and reply out; serialised in each direction"),
     Option("threads", "Workers, as nfsd's threads.", _whole, "N", "threads", int, (1, 1024),
-           detail="N workers, as nfsd's: a call keeps one to its end; on a folder also real threads"),
+           detail="N workers, as nfsd's: a call keeps one to its end; on a folder also real "
+           "threads"),
     Option("service_time", "Of a call, or of one procedure (again for more).", service_time,
            "[OP=]TIME", most_times=32,
            detail="a worker is busy with a call: of all procedures, or one (`WRITE=1ms`)"),
