@@ -177,7 +177,7 @@ def test_a_server_that_stands_still_is_a_stall(state: Path, tmp_path: Path) -> N
             # Also when more have asked than may wait.
             for _ in range(8):
                 assert any(SILENT in one for one in taken())
-            assert stalled["mounts"][0]["in_flight"] >= 1
+            assert stalled["mounts"][0]["outstanding"] >= 1
             assert stalled["mounts"][0]["stalled_s"] > 0
             assert stalled["servers"] == [], "only the mount was asked for"
             served.process.send_signal(signal.SIGCONT)

@@ -61,7 +61,7 @@ class View:
         """A line of `--json` has it."""
         kept = {
             "name": self.name, "kind": self.kind, "source": self.source, "state": self.state,
-            "interval_s": self.interval_s, "in_flight": self.outstanding,
+            "interval_s": self.interval_s, "outstanding": self.outstanding,
             "stalled_s": self.stalled_s,
         }  # fmt: skip
         return kept | self.figures | {"operations": self.operations, "files": self.files}
