@@ -3,7 +3,7 @@
 The start: each host's programs say when they were there to begin; the common start is an instant of
 our clock. Skew counts with the error of the clocks' comparison, so a network that compares badly
 cannot hide it. What it can do to the figures is bounded: a host that began later by d left out at
-most d of the timed part.
+most d of the timed part, so the run is judged by that share of it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from nfslab.results.records import RunHostRecord
 
 STAMP: Final = emulation.CHECK
-SKEW_MAX_NS: Final = 5_000_000
-"""Beyond it the hosts did not begin together, and the run does not count."""
+SKEW_MAX_SHARE: Final = 0.01
+"""Of the timed part: beyond it the hosts did not begin together, and the run does not count."""
 OF_THE_MACHINE: Final = frozenset({"busy_machine", "another_experiment"})
 """What a host on this machine would say of the same processors."""
 NS_PER_MS: Final = 1e6
@@ -86,7 +86,7 @@ def _start_skew(records: Sequence[RunHostRecord], timed_ns: int) -> CheckRecord:
 
     worst = max(records, key=most)
     skew_ns, error_ns = worst.skew_ns or 0, worst.clock.error_ns
-    effect = most(worst) / timed_ns if timed_ns else None
+    effect = most(worst) / timed_ns if timed_ns > 0 else None
     said = f"{worst.name} began {abs(skew_ns) / NS_PER_MS:.2f} ms "
     said += "behind" if skew_ns >= 0 else "before"
     said += f" the common start (clocks compared to {error_ns / NS_PER_MS:.2f} ms), the others less"
@@ -94,15 +94,15 @@ def _start_skew(records: Sequence[RunHostRecord], timed_ns: int) -> CheckRecord:
         said = said.removesuffix(", the others less")
     if effect is not None:
         said += f": at most {effect:.2%} of its timed part"
-    too_much = most(worst) > SKEW_MAX_NS
+    too_much = effect is not None and effect > SKEW_MAX_SHARE
     if too_much:
-        said += f"; more than {SKEW_MAX_NS / NS_PER_MS:g} ms: the hosts did not begin together"
+        said += f"; more than {SKEW_MAX_SHARE:.0%}: the hosts did not begin together"
     values = {one.name: {"skew_ns": one.skew_ns, "error_ns": one.clock.error_ns} for one in records}
     return CheckRecord(
         name="start_skew",
-        verdict="violation" if too_much else "ok",
+        verdict="unknown" if effect is None else "violation" if too_much else "ok",
         message=said,
-        values={"hosts": values, "effect_share": effect, "limit_ns": SKEW_MAX_NS},
+        values={"hosts": values, "effect_share": effect, "limit_share": SKEW_MAX_SHARE},
     )
 
 
