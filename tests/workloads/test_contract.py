@@ -57,7 +57,7 @@ def parameters_of(kind: str) -> dict[str, Any]:
 
 def make(kind: str) -> Workload:
     cls = workload_class(kind)
-    return cls(cls.Parameters(**parameters_of(kind)))
+    return cls.of(cls.Parameters(**parameters_of(kind)))
 
 
 def name() -> str:
@@ -73,7 +73,7 @@ def places(work: Workload, scratch: Path) -> dict[str, Path]:
 def test_the_class_says_what_it_is(kind: str) -> None:
     cls = workload_class(kind)
     assert issubclass(cls, Workload)
-    assert not inspect.isabstract(cls)
+    assert not inspect.isabstract(type(make(kind)))
     assert cls.kind == kind
     assert cls.summary
     assert "\n" not in cls.summary

@@ -26,7 +26,7 @@ def test_the_command_names_all_kinds_of_work() -> None:
 )
 def test_the_rate_is_the_other_workloads_figure(kind: str, moved: int, scratch: Path) -> None:
     """Bytes that were moved over the time they took, by the phase's own record."""
-    work = StorageWorkload(StorageParameters(data="disk", work=kind))  # type: ignore[arg-type]
+    work = StorageWorkload.of(StorageParameters(data="disk", work=kind))  # type: ignore[arg-type]
     if not work.check().ok:
         pytest.skip(work.check().reason)
     with run_of(work, scratch, name=kind, places={"data": scratch / f"{kind}-data"}) as run:

@@ -14,8 +14,8 @@ from nfslab.workloads.tpcc.machine_use import MachineUse
 from nfslab.workloads.tpcc.parameters import CONSTANTS, MIX, TpccParameters
 from nfslab.workloads.tpcc.postgres.scripts import definition, script
 from nfslab.workloads.tpcc.postgres.tables import TpccTables
+from nfslab.workloads.tpcc.postgres.workload import TpccOnPostgres
 from nfslab.workloads.tpcc.tally import check_database, check_mix, check_response
-from nfslab.workloads.tpcc.workload import TpccWorkload
 from pydantic import ValidationError
 
 from tests.workloads.postgres import NEWEST, needs_postgres, newest_postgres
@@ -23,9 +23,9 @@ from tests.workloads.run_context import Run, carry_out, run_of, scratch_folder, 
 from tests.workloads.tpcc.planted import BROKEN
 
 
-def workload(**values: object) -> TpccWorkload:
+def workload(**values: object) -> TpccOnPostgres:
     given = {"data": "disk", "wal": "log", "terminals": 3, "threads": 2, "duration": 2}
-    return TpccWorkload(TpccParameters.model_validate(given | values))
+    return TpccOnPostgres(TpccParameters.model_validate(given | values))
 
 
 @pytest.fixture(scope="module")

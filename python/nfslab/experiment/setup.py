@@ -46,7 +46,7 @@ class WorkloadSetup:
         """The workload itself (nothing is prepared yet)."""
         from nfslab.workloads.registry import workload_class
 
-        return workload_class(self.kind)(self.parameters)
+        return workload_class(self.kind).of(self.parameters)
 
     def roles(self) -> dict[str, str]:
         """Role -> name of the target that it is played by; roles not given are left out."""

@@ -199,6 +199,11 @@ class Workload(ABC):
         self.parameters = parameters
 
     @classmethod
+    def of(cls, parameters: WorkloadParameters) -> Workload:
+        """Returns the workload that does it, of whatever class these parameters ask for."""
+        return cls(parameters)
+
+    @classmethod
     @abstractmethod
     def available(cls) -> Availability:
         """Can this workload run here at all?"""
@@ -224,8 +229,7 @@ class Workload(ABC):
         return Availability(
             False,
             f"the workload {self.kind} runs on one client host",
-            "leave client.hosts out, or take a workload that several make together: "
-            "sfs, files, pgbench, web, command",
+            "leave client.hosts out, or take another workload",
         )
 
     def check_server(self, *, has_our_files: bool) -> Availability:
@@ -306,17 +310,19 @@ class Workload(ABC):
         because something was never started."""
 
 
-class ByAnother(Workload):
-    """A workload whose work another one does, chosen by the parameters."""
+class StandIn(Workload):
+    """Another workload, whose load others make or wait for: it is asked itself whether it can."""
 
-    inner: Workload
-    """Set when it is made."""
-
-    def stand_for(self, inner: Workload) -> None:
-        """It is that workload to all who ask what it is."""
+    def __init__(self, inner: Workload) -> None:
+        super().__init__(inner.parameters)
         self.inner = inner
         for name in ("kind", "roles", "files_on", "engine", "others_serve", "has_server"):
             setattr(self, name, getattr(inner, name))
+
+    @classmethod
+    def available(cls) -> Availability:
+        """See `check`."""
+        return Availability(True)
 
     def check(self) -> Availability:
         """As the workload that does it says."""
@@ -397,19 +403,6 @@ class ByAnother(Workload):
     def finish(self, context: RunContext) -> None:
         """Stop what was started."""
         self.inner.finish(context)
-
-
-class StandIn(ByAnother):
-    """Another workload, whose load others make or wait for: it is asked itself whether it can."""
-
-    def __init__(self, inner: Workload) -> None:
-        super().__init__(inner.parameters)
-        self.stand_for(inner)
-
-    @classmethod
-    def available(cls) -> Availability:
-        """See `check`."""
-        return Availability(True)
 
 
 class OwnCommand(Workload):

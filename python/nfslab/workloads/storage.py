@@ -15,7 +15,7 @@ from pydantic import Field
 from nfslab.machine.availability import Availability
 from nfslab.quantities import Duration
 from nfslab.results.records import Metric
-from nfslab.workloads.base import ByAnother, WorkloadParameters
+from nfslab.workloads.base import Workload, WorkloadParameters
 from nfslab.workloads.registry import workload_class
 
 if TYPE_CHECKING:
@@ -92,41 +92,52 @@ class StorageParameters(WorkloadParameters):
     """Of the timed part, at most; whole ones."""
 
 
-class StorageWorkload(ByAnother):
-    """One kind of work on a storage."""
+class StorageWorkload(Workload):
+    """One kind of work on a storage: of the class of the workload that does it."""
 
     kind: ClassVar[str] = "storage"
     summary: ClassVar[str] = "one kind of work on a storage: commits, PostgreSQL, files, reads"
     Parameters: ClassVar[type[WorkloadParameters]] = StorageParameters
     roles: ClassVar[tuple[str, ...]] = ("data",)
-    parameters: StorageParameters
 
-    def __init__(self, parameters: WorkloadParameters) -> None:
-        super().__init__(parameters)
-        self._work = work = WORKS[self.parameters.work]
+    @classmethod
+    def of(cls, parameters: WorkloadParameters) -> Workload:
+        """Returns the other workload, with a rate."""
+        assert isinstance(parameters, StorageParameters)
+        work = WORKS[parameters.work]
         chosen = workload_class(work.kind)
-        given = {"data": self.parameters.data, work.timed_by: round(self.parameters.seconds)}
-        self.inner = chosen(chosen.Parameters(**work.parameters, **given))
+        given = {"data": parameters.data, work.timed_by: round(parameters.seconds)}
+        made: Workload = _rated(chosen, work)(chosen.Parameters(**work.parameters, **given))
+        return made
 
     @classmethod
     def available(cls) -> Availability:
         """Some kind of work can always be done; `check` asks for the one that is wanted."""
         return workload_class("files").available()
 
-    def check_host(self, kind: str) -> Availability:
-        """Its kinds of work use files on different hosts."""
-        if kind != "local":
-            return Availability(False, 'kind = "storage" runs on this machine', "leave client.host")
-        return Availability(True)
 
-    def measure(self, context: RunContext) -> Outcome:
-        """The work; its main figure becomes `rate`."""
-        outcome = self.inner.measure(context)
-        found = outcome.metrics[self._work.metric]
-        rate = Metric(value=found.value / self._work.per, unit="1/s", better="higher", primary=True)
-        kept = {
-            name: metric.model_copy(update={"primary": False})
-            for name, metric in outcome.metrics.items()
-        }
-        outcome.metrics = {RATE: rate, **kept}
-        return outcome
+def _rated(chosen: type[Workload], work: Work) -> Any:
+    """The class of a workload whose main figure becomes `rate`."""
+
+    class Rated(chosen):  # type: ignore[misc, valid-type]
+        kind: ClassVar[str] = StorageWorkload.kind
+        roles: ClassVar[tuple[str, ...]] = ("data",)
+        has_server: ClassVar[bool] = False
+        check_hosts = Workload.check_hosts
+
+        def check_host(self, kind: str) -> Availability:
+            """Its kinds of work use files on different hosts."""
+            where = 'kind = "storage" runs on this machine'
+            return Availability(kind == "local", where, "leave client.host")
+
+        def measure(self, context: RunContext) -> Outcome:
+            """The work; its main figure first."""
+            outcome: Outcome = super().measure(context)
+            value = outcome.metrics[work.metric].value / work.per
+            rate = Metric(value=value, unit="1/s", better="higher", primary=True)
+            for metric in outcome.metrics.values():
+                metric.primary = False
+            outcome.metrics = {RATE: rate, **outcome.metrics}
+            return outcome
+
+    return Rated

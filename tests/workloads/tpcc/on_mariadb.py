@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from nfslab.databases.mariadb.database import MariadbSession
+from nfslab.workloads.base import Workload
 from nfslab.workloads.tpcc.mariadb.workload import TpccOnMariadb
 from nfslab.workloads.tpcc.parameters import TpccParameters
-from nfslab.workloads.tpcc.workload import TpccWorkload
 
 from tests.workloads.run_context import Run, run_of
 
@@ -22,15 +22,15 @@ def parameters(**more: Any) -> TpccParameters:
     return TpccParameters(**given | more)
 
 
-def workload(**more: Any) -> TpccWorkload:
-    work = TpccWorkload(parameters(**more))
+def workload(**more: Any) -> TpccOnMariadb:
+    work = TpccOnMariadb(parameters(**more))
     if not (answer := work.check()).ok:
         pytest.skip(answer.reason)
     return work
 
 
 @contextmanager
-def prepared(work: TpccWorkload, scratch: Path) -> Iterator[Run]:
+def prepared(work: Workload, scratch: Path) -> Iterator[Run]:
     name = f"tpcc-{uuid.uuid4().hex[:8]}"
     roles = [role for role in work.roles if getattr(work.parameters, role) is not None]
     places = {role: scratch / f"{name}-{role}" for role in roles}
@@ -40,9 +40,8 @@ def prepared(work: TpccWorkload, scratch: Path) -> Iterator[Run]:
 
 
 @contextmanager
-def session_of(work: TpccWorkload) -> Iterator[MariadbSession]:
-    assert isinstance(work.inner, TpccOnMariadb)
-    with work.inner.database.session() as session:
+def session_of(work: TpccOnMariadb) -> Iterator[MariadbSession]:
+    with work.database.session() as session:
         yield session
 
 

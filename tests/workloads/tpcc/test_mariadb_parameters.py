@@ -11,7 +11,7 @@ from nfslab.shipped import experiment_files
 from nfslab.workloads.sysbench import client
 from nfslab.workloads.tpcc.mariadb.files import definition
 from nfslab.workloads.tpcc.mariadb.tables import MariadbTpccTables
-from nfslab.workloads.tpcc.workload import TpccWorkload
+from nfslab.workloads.tpcc.mariadb.workload import TpccOnMariadb
 from pydantic import ValidationError
 
 from tests.workloads.tpcc.on_mariadb import parameters, workload
@@ -53,7 +53,7 @@ def test_each_engines_settings_may_stand_beside_the_others() -> None:
 @pytest.mark.system
 def test_an_unknown_setting_is_said_with_the_nearest() -> None:
     workload()
-    answer = TpccWorkload(parameters(mariadb={"innodb_flush_metod": "fsync"})).check()
+    answer = TpccOnMariadb(parameters(mariadb={"innodb_flush_metod": "fsync"})).check()
     assert (answer.ok, "innodb_flush_method" in answer.fix) == (False, True)
 
 
@@ -72,7 +72,7 @@ def test_a_missing_program_is_said_with_its_package(
             module.shutil, "which",
             lambda name, path=None: None if name == program else which(name, path=path),
         )  # fmt: skip
-    answer = TpccWorkload(parameters()).check()
+    answer = TpccOnMariadb(parameters()).check()
     assert not answer.ok
     assert program in answer.reason
     assert package in answer.fix
@@ -81,7 +81,7 @@ def test_a_missing_program_is_said_with_its_package(
 def test_other_procedures_are_another_experiment() -> None:
     made = parameters()
     assert made.definition == definition() != parameters(engine="postgres").definition
-    answer = TpccWorkload(parameters(definition="earlier")).check()
+    answer = TpccOnMariadb(parameters(definition="earlier")).check()
     assert "others than those" in answer.reason
     assert MariadbTpccTables(2).record()["definition"] == definition()
 

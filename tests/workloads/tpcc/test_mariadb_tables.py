@@ -13,7 +13,7 @@ from nfslab.databases.mariadb.database import MariadbSession
 from nfslab.errors import RunFailed
 from nfslab.workloads.tpcc import conditions, rows
 from nfslab.workloads.tpcc.mariadb.tables import MariadbTpccTables
-from nfslab.workloads.tpcc.workload import TpccWorkload
+from nfslab.workloads.tpcc.mariadb.workload import TpccOnMariadb
 
 from tests.workloads.tpcc.on_mariadb import prepared, row, session_of, workload
 from tests.workloads.tpcc.planted import BROKEN
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
-def loaded(scratch: Path) -> Iterator[TpccWorkload]:
+def loaded(scratch: Path) -> Iterator[TpccOnMariadb]:
     work = workload()
     with prepared(work, scratch) as run:
         # Whoever ran before may have loaded it: then nothing is said of how far it is.
@@ -32,7 +32,7 @@ def loaded(scratch: Path) -> Iterator[TpccWorkload]:
 
 
 @pytest.fixture
-def session(loaded: TpccWorkload) -> Iterator[MariadbSession]:
+def session(loaded: TpccOnMariadb) -> Iterator[MariadbSession]:
     """What is changed is undone."""
     with session_of(loaded) as opened:
         opened.rows("START TRANSACTION")
@@ -63,7 +63,7 @@ def test_what_is_loaded_are_the_rows(session: MariadbSession, table: str) -> Non
         assert float(found) == pytest.approx(float(expected), rel=1e-9), name
 
 
-def test_the_conditions_hold_of_what_is_loaded(loaded: TpccWorkload) -> None:
+def test_the_conditions_hold_of_what_is_loaded(loaded: TpccOnMariadb) -> None:
     with session_of(loaded) as session:
         found = conditions.violations(session, "mariadb", loaded=True)
     assert found == dict.fromkeys(range(1, 13), 0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome
+from nfslab.workloads.tpcc.mariadb.workload import TpccOnMariadb
 from nfslab.workloads.tpcc.parameters import MIX
-from nfslab.workloads.tpcc.workload import TpccWorkload
 
 from tests.workloads.run_context import Run
 from tests.workloads.tpcc.on_mariadb import prepared, row, session_of, workload
@@ -18,7 +18,7 @@ from tests.workloads.tpcc.on_mariadb import prepared, row, session_of, workload
 pytestmark = pytest.mark.long
 
 
-def carry_out(work: TpccWorkload, run: Run) -> tuple[Outcome, dict[str, CheckRecord]]:
+def carry_out(work: TpccOnMariadb, run: Run) -> tuple[Outcome, dict[str, CheckRecord]]:
     outcome = work.measure(run.context)
     checks = outcome.checks + work.verify(run.context, outcome)
     return outcome, {check.name: check for check in checks}

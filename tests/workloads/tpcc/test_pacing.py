@@ -18,8 +18,7 @@ from nfslab.workloads.tpcc.postgres.pacing import (
     paced,
     without_pauses,
 )
-from nfslab.workloads.tpcc.postgres.workload import check_pace
-from nfslab.workloads.tpcc.workload import TpccWorkload
+from nfslab.workloads.tpcc.postgres.workload import TpccOnPostgres, check_pace
 
 from tests.workloads.postgres import needs_postgres
 from tests.workloads.run_context import carry_out, run_of, unique_name
@@ -99,7 +98,7 @@ def test_a_paced_run(scratch: Path) -> None:
     With one try, transactions fail and skip the rest of their script.
     """
     think, terminals, seconds = 0.004, 20, 3
-    work: TpccWorkload = workload(
+    work: TpccOnPostgres = workload(
         think=think, terminals=terminals, duration=seconds, warm_up=1, warehouses=1,
         isolation="serializable", max_tries=1, load="fresh",
     )  # fmt: skip

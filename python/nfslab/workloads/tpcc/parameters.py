@@ -115,6 +115,16 @@ class TpccParameters(PostgresParameters, DefinedParameters):
         if problem := connections_problem(self.mariadb, self.terminals):
             raise ValueError(problem)
 
+    def notes(self) -> list[str]:
+        """What a reader has to know of this load, on any engine."""
+        found = ["like TPC-C, not TPC-C: not comparable with published TPC results"]
+        if self.homes == "fixed" and self.terminals < self.warehouses:
+            found.append(
+                f"{self.terminals} terminals are at home in as many of the {self.warehouses} "
+                'warehouses: homes = "random" works in all'
+            )
+        return found
+
     @property
     def clients(self) -> int:
         """Of pgbench or sysbench: a terminal each."""

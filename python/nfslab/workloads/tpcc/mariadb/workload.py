@@ -67,9 +67,11 @@ class TpccOnMariadb(SysbenchWorkload):
         return client.available("mysql")
 
     def check(self) -> Availability:
-        """sysbench, MariaDB, its opinion of the settings."""
-        found = self.available()
-        return self.database.check() if found.ok else found
+        """The experiment's own definition, sysbench, MariaDB, its opinion of the settings."""
+        for found in (self.asked.check_defined(), self.available()):
+            if not found.ok:
+                return found
+        return self.database.check()
 
     def estimate_s(self) -> float:
         """Restore, start, run and check; loading once is shared by many runs."""
@@ -90,7 +92,8 @@ class TpccOnMariadb(SysbenchWorkload):
         self._committed, self._rolled_back, self._verified = Counter(), 0, False
         context.services.engine = self.engine
         self.database.bring_up(context, MariadbTpccTables(self.asked.warehouses))
-        context.notes.append("no keying and think times: a load of its own, not that of users")
+        pace = "no keying and think times: a load of its own, not that of users"
+        context.notes += [pace, *self.asked.notes()]
 
     def load(self) -> client.Load:
         """Its script, where the server is."""

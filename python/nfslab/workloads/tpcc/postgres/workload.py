@@ -43,6 +43,7 @@ class TpccOnPostgres(PgbenchWorkload):
 
     kind: ClassVar[str] = "tpcc"
     Parameters: ClassVar[type[WorkloadParameters]] = TpccParameters
+    has_server: ClassVar[bool] = False
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         assert isinstance(parameters, TpccParameters)
@@ -55,6 +56,11 @@ class TpccOnPostgres(PgbenchWorkload):
     def driver(self) -> PgbenchParameters:
         """What pgbench has to do; with its scripts once the run is prepared."""
         return self._driver
+
+    def check(self) -> Availability:
+        """Are tables and scripts those of the experiment, and is the engine here?"""
+        same = self.asked.check_defined()
+        return super().check() if same.ok else same
 
     def keep_scripts(self, context: RunContext) -> None:
         """They are written into the run's logs, and run from there."""
@@ -93,7 +99,7 @@ class TpccOnPostgres(PgbenchWorkload):
     def prepare(self, context: RunContext) -> None:
         """As pgbench's; what a reader has to know of this load."""
         super().prepare(context)
-        context.notes.append(told_pace(self.asked))
+        context.notes += [told_pace(self.asked), *self.asked.notes()]
 
     def check_hosts(self, hosts: int, processes: int) -> Availability:
         """Its tally is of one program's transactions."""
