@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 from nfslab.cluster.base import Agent, Member
+from nfslab.cluster.bridge import BridgedHere, NamespaceSeat
 from nfslab.cluster.here import AgentHere
-from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.errors import RunFailed
+from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine.resources import Resources
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 
 from tests.waiting import NO_LIMIT_S
 
-usable = NamespacesHere.available()
+usable = NamespaceHost.available()
 needs_namespaces = pytest.mark.skipif(not usable.ok, reason=usable.reason)
 
 
@@ -40,7 +41,7 @@ def network_of(agent: Agent) -> int:
 @pytest.mark.system
 @needs_namespaces
 def test_each_has_an_address_and_a_network_of_its_own(resources: Resources) -> None:
-    cluster = NamespacesHere(["a", "b", "c"])
+    cluster = BridgedHere([NamespaceSeat(name) for name in "abc"])
     try:
         cluster.up(resources)
         members: list[Member] = list(cluster.members)
@@ -68,5 +69,5 @@ def test_each_has_an_address_and_a_network_of_its_own(resources: Resources) -> N
 def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch, resources: Resources) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(RunFailed, match="root"):
-        NamespacesHere(["a"]).up(resources)
+        BridgedHere([NamespaceSeat("a")]).up(resources)
     assert resources.close() == []

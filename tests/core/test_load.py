@@ -168,7 +168,7 @@ def test_sums_of_a_host_are_told_by_our_clock() -> None:
         load = Load(json.dumps(plan | {"part": {"index": 0, "of": 1}}))
         load.prepare()
         sums = load.run_part(lambda: clock.monotonic_ns() + 50_000_000)
-    handed = Handed(index=0, sums=sums, began_ns=0, lost=None)
+    handed = Handed(index=0, sums=sums, began_ns=0, lost=None, plan={})
     there, here = (
         Load(json.dumps(plan)).merge([moved(handed, ns).sums or ""], []) for ns in (0, ahead_ns)
     )

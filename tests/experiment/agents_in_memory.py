@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from nfslab.cluster.base import Agent, Clocks, Cluster, Member, Patience
 from nfslab.experiment import in_part, members
-from nfslab.experiment.host_facts import facts
+from nfslab.experiment.host_facts import SERVER_HERE, facts
 from nfslab.experiment.in_part import Prime, part
 from nfslab.experiment.members import Kind
 from nfslab.hosts.base import Link
@@ -223,6 +223,7 @@ def install(patch: pytest.MonkeyPatch, clock: OneAtATime, folder: Path) -> Hosts
     for kind in ("local", "namespace", "cluster"):
         one = Kind("hosts in memory", hosts.connect, lambda *_: Availability(True))
         patch.setitem(members.KINDS, kind, one)
+    patch.setattr(members, "server_here", lambda *_: hosts[SERVER_HERE])
     patch.setattr(in_part, "facts", hosts.facts_here)
     patch.setitem(os.environ, "NFSLAB_TURN", "")
     return hosts

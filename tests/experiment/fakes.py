@@ -109,11 +109,11 @@ class FolderTarget(Target):
     def for_others(self) -> bool:
         return self.parameters.shared
 
-    def handed_on(self, place: Place) -> dict[str, Any]:
+    def endpoint(self, place: Place) -> dict[str, Any]:
         return {"path": str(place.path)}
 
-    def taken(self, told: dict[str, Any]) -> None:
-        self.told = told
+    def connect_to(self, endpoint: dict[str, Any]) -> None:
+        self.told = endpoint
 
     def down(self, place: Place) -> None:
         EVENTS.append(f"down {self.name}")
@@ -189,23 +189,23 @@ class FormulaWorkload(Workload):
     def check_server(self, *, has_our_files: bool) -> Availability:
         return Availability(True)
 
-    def handed_on(self) -> dict[str, Any]:
+    def endpoint(self) -> dict[str, Any]:
         return {"port": 2049}
 
-    def taken(self, told: dict[str, Any]) -> None:
-        self.served = told
+    def connect_to(self, endpoint: dict[str, Any]) -> None:
+        self.served = endpoint
 
     def require_up(self, within_s: float = 0.0) -> None:
         if SERVERS_DIE and self.is_up:
             raise RunFailed("the fake server died")
 
-    def counted(self) -> dict[str, Any]:
+    def account(self) -> dict[str, Any]:
         return {"done": self.done}
 
-    def take_counted(self, told: dict[str, Any]) -> None:
-        self.done = told["done"]
+    def add_account(self, account: dict[str, Any]) -> None:
+        self.done = account["done"]
 
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+    def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         rates = {one.name: one.record.metrics["rate_per_s"].value for one in parts}
         self.done = sum(rates.values())
         return Outcome(

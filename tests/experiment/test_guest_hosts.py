@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from nfslab.cluster import guests
 from nfslab.cluster.base import Patience
-from nfslab.cluster.bridge import Bridge
-from nfslab.cluster.guests import GuestMember, GuestsHere, Made
+from nfslab.cluster.bridge import Bridge, BridgedHere
+from nfslab.cluster.guests import GuestMember, GuestSeat, Made
 from nfslab.errors import NfslabError, Unavailable, UsageError
 from nfslab.experiment.dry_run import dry_run, dry_run_lines
 from nfslab.experiment.forecast import GUEST_S, estimated_run_s
@@ -265,7 +265,8 @@ def test_what_was_made_goes_when_it_cannot_be_made_whole(
 
     monkeypatch.setattr(Bridge, "attach", second_fails)
     kernel = Kernel("9.1.7", Path("/k"), Path("/m"))
-    cluster = GuestsHere(["one", "two"], Made("9.1", kernel, Size(1 << 30, 1)))
+    made = Made("9.1", kernel, Size(1 << 30, 1))
+    cluster = BridgedHere([GuestSeat(name, made) for name in ("one", "two")])
     with pytest.raises(Unavailable):
         cluster.up(resources)
     assert (Path("/sys/class/net") / attached[1]).exists()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pickle
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ import pytest
 from nfslab import clock
 from nfslab.errors import Interrupted, NfslabError, RunFailed, Unavailable, UsageError
 from nfslab.experiment import guest_run
-from nfslab.experiment.in_guest import carry_out
+from nfslab.experiment.in_guest import AskedRun, carry_out
 from nfslab.experiment.progress import View
 from nfslab.experiment.session import Options, run_experiment
 from nfslab.machine import agent
@@ -98,7 +97,7 @@ class Guest:
         self, outputs: dict[str, Any], _say: Callable[[str], None], look: Callable[[], None]
     ) -> int:
         boot = self.booted[-1]
-        request = pickle.loads((boot.work / guest_run.REQUEST).read_bytes())
+        request = AskedRun.model_validate_json((boot.work / guest_run.REQUEST).read_bytes())
         self._passes(self.begins_after_s, look)
 
         def tell(name: str, **content: Any) -> None:

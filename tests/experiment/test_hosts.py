@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ from nfslab.errors import Interrupted, ResultsError, RunFailed, UsageError
 from nfslab.experiment import members
 from nfslab.experiment.run_hosts import MEET_S, RunHosts
 from nfslab.machine.journal import boot_id
+from nfslab.storage import page_cache
 
 from tests.experiment import fakes
 from tests.experiment.fakes import EVENTS, MET
@@ -217,7 +219,7 @@ def test_a_lost_host_fails_the_run_with_its_name_and_the_experiment_goes_on(
     measured = next(phase for phase in first.phases if phase.name == "measure")
     assert measured.duration_ns < after_s * 1e9, "it is found out soon"
     assert (second.status, len(second.client_hosts)) == ("ok", 3)
-    assert len(hosts.agents) == 6
+    assert len(hosts.agents) == 8
 
 
 @pytest.mark.parametrize(
@@ -362,7 +364,37 @@ def test_the_workloads_own_server_is_verified_with_what_all_hosts_did(
         assert part["places"] == {}
     assert record.places["data"].target == "one"
     assert (record.server_host is not None) == (where == "apart")
+    of_server = {one.name for one in record.phases if one.name.startswith("server/")}
+    assert ("server/prepare" in of_server) == (where == "here"), "else they are in its own record"
     assert left_behind(tmp_path) == []
+
+
+def test_the_server_here_shares_what_it_loaded_with_the_next_run(
+    hosts: HostsInMemory, written: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caches = []
+    prepare = fakes.FormulaWorkload.prepare
+
+    def seen(self: fakes.FormulaWorkload, context: Any) -> None:
+        if not self.served:
+            caches.append(context.cache)
+        prepare(self, context)
+
+    monkeypatch.setattr(fakes.FormulaWorkload, "prepare", seen)
+    run(written(OWN_SERVER, TWO_RUNS))
+    assert len(caches) == 2
+    assert caches[0] == caches[1]
+
+
+def test_page_caches_are_dropped_when_all_is_prepared(
+    hosts: HostsInMemory, written: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose it is alone by whoever may drop all of this machine's, else by each of its own."""
+    monkeypatch.setattr(page_cache, "drop_page_cache", lambda _: EVENTS.append("drop") or {})
+    record, _ = made(written(OWN_SERVER, ("drop_page_cache = false", "drop_page_cache = true")))
+    assert record.status == "ok", record.reason
+    assert EVENTS.count("drop") == (1 if os.geteuid() == 0 else 4)
+    assert EVENTS.index("drop") > max(i for i, one in enumerate(EVENTS) if one == "prepare")
 
 
 @pytest.mark.parametrize("where", ["here", "apart"])
@@ -372,7 +404,7 @@ def test_a_server_that_dies_is_the_reason_and_not_those_who_miss_it(
     at(monkeypatch, "measured", lambda _: fakes.SERVERS_DIE.append(where))
     changes = [OWN_SERVER, *([APART] if where == "apart" else [])]
     record = failed(written(*changes))
-    host = "server host filer: " if where == "apart" else ""
+    host = "server host filer: " if where == "apart" else "server: "
     assert record.reason.startswith(f"{host}the fake server died")
 
 

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from nfslab.cluster.namespaces import NamespacesHere
 from nfslab.evidence.base import SealedRun
 from nfslab.evidence.capture.collector import CaptureCollector
 from nfslab.evidence.wire.kind import WireEvidence
+from nfslab.experiment import spread_run
+from nfslab.experiment.run_hosts import told_by_agent
+from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine.resources import recover
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 from nfslab.mounts.fuse import FuseMount
@@ -165,9 +167,8 @@ def test_transactions_that_the_database_has(
     scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[dict[str, Any]] = []
-    handed_on = PgbenchWorkload.handed_on
     monkeypatch.setattr(
-        PgbenchWorkload, "handed_on", lambda self: told.append(handed_on(self)) or told[-1]
+        spread_run, "told_by_agent", lambda *asked: told.append(told_by_agent(*asked)) or told[-1]
     )
     workload = """kind = "pgbench"
 data = "disk"
@@ -269,7 +270,7 @@ def require_requests(record: RunRecord, sealed: Path, counters: str = "logs") ->
 
 
 @pytest.mark.long
-@needs(NamespacesHere, CaptureCollector)
+@needs(NamespaceHost, CaptureCollector)
 def test_a_server_on_a_network_of_its_own_and_both_ends_of_the_wire(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -302,7 +303,7 @@ def test_a_server_on_a_network_of_its_own_and_both_ends_of_the_wire(tmp_path: Pa
 
 
 @pytest.mark.long
-@needs(NamespacesHere, PgbenchWorkload)
+@needs(NamespaceHost, PgbenchWorkload)
 def test_a_database_on_a_host_of_its_own(scratch: Path, tmp_path: Path) -> None:
     workload = """kind = "pgbench"
 data = "disk"
@@ -327,7 +328,7 @@ transactions = 40
 
 
 @pytest.mark.long
-@needs(NamespacesHere, NginxServing)
+@needs(NamespaceHost, NginxServing)
 def test_a_web_server_on_a_host_of_its_own(scratch: Path, tmp_path: Path) -> None:
     target = f'[targets.disk]\nkind = "local"\npath = "{scratch}"\n{APART}'
     path = written(tmp_path, host="namespace")
@@ -371,7 +372,7 @@ def test_machines_of_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@needs(NamespacesHere)
+@needs(NamespaceHost)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
     number: signal.Signals, tmp_path: Path
@@ -396,7 +397,7 @@ def test_a_run_that_is_ended_leaves_no_agent_and_no_host(
         process.send_signal(number)
         assert process.wait() == (130 if number == signal.SIGINT else -signal.SIGKILL)
         until(lambda: not of("experiment.in_part") and not of("nfslab.offered.part"))
-    assert len(folders) == 2
+    assert len(folders) == 3, "the server's is one, too"
     assert not any(folder.exists() for folder in folders)
     if number == signal.SIGKILL:
         recover()

@@ -11,12 +11,16 @@ Devices' names hold the run's token, and are in the journal before they are made
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Final, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final
 
 from nfslab.cluster.here import ClusterHere, MemberHere
+from nfslab.errors import RunFailed
 from nfslab.hosts import namespace as networks
 from nfslab.hosts.base import Link
-from nfslab.hosts.namespace import LINK_NAME_CHARACTERS
+from nfslab.hosts.namespace import LINK_NAME_CHARACTERS, NamespaceHost
+from nfslab.machine.undo import NETWORK_NAMESPACES
+from nfslab.machine.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,28 +73,52 @@ class Bridge:
             self._entries.pop().undo()
 
 
-class Seat(Protocol):
+class Seat(ABC):
     """A host's place on the bridge."""
-
-    def require(self) -> None:
-        """What it needs of this machine; RunFailed, Unavailable, UsageError."""
-
-    def taken(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
-        """The host is on the bridge; RunFailed."""
-
-
-class SeatHere:
-    """This machine itself: no device, the bridge's own address."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def require(self) -> None:
-        """It is here."""
+    def require(self) -> None:  # noqa: B027
+        """What it needs of this machine; RunFailed, Unavailable, UsageError."""
 
-    def taken(self, bridge: Bridge, number: int, address: str, resources: Resources) -> MemberHere:
+    @abstractmethod
+    def join(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
+        """The host is on the bridge; RunFailed."""
+
+
+class SeatHere(Seat):
+    """This machine itself: no device, the bridge's own address."""
+
+    def join(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
         """An agent as any on this machine."""
         return MemberHere(self.name, resources, address=bridge.link.server)
+
+
+class NamespaceSeat(Seat):
+    """A network namespace with an address of its own; its processors, memory, files and clocks are
+    this machine's: for trying out what several hosts will do, and for tests."""
+
+    def __init__(self, name: str, wire: Wire | None = None) -> None:
+        super().__init__(name)
+        self._wire = wire or Wire()
+
+    def require(self) -> None:
+        """As of one namespace."""
+        usable = NamespaceHost.available(self._wire)
+        if not usable.ok:
+            raise RunFailed(usable.reason, fix=usable.fix)
+
+    def join(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
+        """The namespace, and a connection from it as proof; RunFailed."""
+        name, device = bridge.device(number, resources)
+        networks.join(name, device)
+        bridge.attach(device)
+        networks.give_address(name, f"{address}/{PREFIX_BITS}")
+        networks.lay_wire(self._wire, name, device)
+        networks.prove(Link(bridge.link.server, address), NETWORK_NAMESPACES / name)
+        enter = ("nsenter", f"--net={NETWORK_NAMESPACES / name}", "--")
+        return MemberHere(self.name, resources, address=address, before=enter)
 
 
 class BridgedHere(ClusterHere):
@@ -112,7 +140,7 @@ class BridgedHere(ClusterHere):
             seat.require()
         free = self._bridge.up(len(self._seats), resources)
         for number, (seat, address) in enumerate(zip(self._seats, free, strict=True)):
-            self._members.append(seat.taken(self._bridge, number, address, resources))
+            self._members.append(seat.join(self._bridge, number, address, resources))
 
     def close(self) -> None:
         """Members have ended with their agents; their devices and the bridge go."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab import clock
 from nfslab.cluster.base import ROUNDS, Clocks, Member, Patience
-from nfslab.cluster.bridge import PREFIX_BITS, BridgedHere
+from nfslab.cluster.bridge import PREFIX_BITS, Seat
 from nfslab.cluster.here import Listened, working_folder
 from nfslab.cluster.identity import facts_here
 from nfslab.errors import Interrupted, NfslabError, RunFailed, Unavailable, one_line
@@ -258,18 +258,18 @@ class GuestMember(Member):
         )
 
 
-class GuestSeat:
+class GuestSeat(Seat):
     """A guest."""
 
     def __init__(self, name: str, made: Made) -> None:
-        self.name = name
+        super().__init__(name)
         self._made = made
 
     def require(self) -> None:
         """See `require_guests`."""
         require_guests(self._made.size)
 
-    def taken(self, bridge: Bridge, number: int, address: str, resources: Resources) -> GuestMember:
+    def join(self, bridge: Bridge, number: int, address: str, resources: Resources) -> GuestMember:
         """Its device; it is not booted yet. RunFailed."""
         _, device = bridge.device(number, resources)
         networks.ip("tuntap", "add", "dev", device, "mode", "tap")
@@ -278,13 +278,6 @@ class GuestSeat:
         mac = f"52:54:00:00:00:{number + 1:02x}"
         nic = Nic(device, mac, f"{address}/{PREFIX_BITS}")
         return GuestMember(self.name, self._made, nic, resources)
-
-
-class GuestsHere(BridgedHere):
-    """Guests on a bridge, all made of the same."""
-
-    def __init__(self, names: Sequence[str], made: Made) -> None:
-        super().__init__([GuestSeat(name, made) for name in names])
 
 
 def require_guests(size: Size) -> None:

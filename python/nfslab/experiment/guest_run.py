@@ -13,22 +13,20 @@ discards the run, as that of any other.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import pickle
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab import clock
-from nfslab.errors import Interrupted, RunFailed
+from nfslab.errors import RunFailed
 from nfslab.experiment.adopting import sealed_elsewhere
-from nfslab.experiment.failure import Failure, expected, keep_traceback, reason_of
-from nfslab.experiment.in_guest import MODULE, Asked
+from nfslab.experiment.execution import Execution
+from nfslab.experiment.in_guest import MODULE, AskedRun, asked_of
 from nfslab.experiment.provenance import fingerprint, source_commit
-from nfslab.experiment.sealing import Findings, Sealing
 from nfslab.experiment.validity import another_experiment, emulated
-from nfslab.experiment.watching import Watching
 from nfslab.machine import agent
 from nfslab.machine.own_command import importing_us
 from nfslab.quantities import format_duration
@@ -38,16 +36,19 @@ from nfslab.results.records import PhaseRecord
 from nfslab.vm import kernel as kernel_files
 from nfslab.vm.guest import Tail
 from nfslab.vm.run import Boot, as_made, attended
+from nfslab.workloads.base import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.guest_section import AskedKernel
     from nfslab.experiment.plan import PlannedRun
     from nfslab.experiment.setup import Point
     from nfslab.experiment.stop import Stop
-    from nfslab.results.records import CatalogueLine, Metric, RunRecord
+    from nfslab.machine.resources import Resources
+    from nfslab.results.records import CatalogueLine, RunRecord
+    from nfslab.results.store import PartialRun
     from nfslab.vm.guest import Guest, Sink
     from nfslab.vm.kernel import Kernel
 
@@ -117,60 +118,61 @@ class Told:
         """Nothing is kept back."""
 
 
-class GuestRun:
-    """One run under way in a guest. `execute` is called once, as of `RunExecution`."""
+class GuestRun(Execution):
+    """One run under way in a guest. `execute` is called once."""
 
     def __init__(self, carrying: Carrying, run: PlannedRun, position: int, kernel: Kernel) -> None:
-        self.carrying = carrying
-        self.run = run
-        self.position = position
+        super().__init__(carrying, run, position)
         self.kernel = kernel
-        self.machine = run.point.setup.machine
+        self.machine = self.setup.machine
         self._told = Told(carrying.show_phase)
         self._kvm: bool | None = None
         """None: it did not come up."""
-        self._started_unix_ns = clock.wall_ns()
         self._began_s = clock.monotonic()
-        self._notes: list[str] = []
-        self._record: RunRecord | None = None
+        self._work = carrying.folder.runs_path.resolve() / f"{PARTIAL_PREFIX}{run.run_id}-guest"
+        self._sealed: tuple[RunRecord, dict[str, Any]] | None = None
+        """Record and provenance of what the guest sealed."""
 
-    def execute(self) -> CatalogueLine:
-        """Carry the run out; its line of the catalogue.
+    @contextlib.contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """The guest has the run's limit; see `_look`."""
+        yield
 
-        Raises `Interrupted` (nothing is left of the run), or `ResultsError` when not even a failed
-        run can be stored.
-        """
-        turn, folder = self.carrying.turn, self.carrying.folder
-        was_beside = turn.beside()
-        work = folder.runs_path.resolve() / f"{PARTIAL_PREFIX}{self.run.run_id}-guest"
-        try:
-            try:
-                (work / RUNS).mkdir(parents=True)
-                self._in_guest(work)
-                return self._adopted(work / RUNS / self.run.run_id, was_beside)
-            except Interrupted:
-                raise
-            except Exception as error:
-                return self._failed(error)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-            shutil.rmtree(folder.runs_path / f"{PARTIAL_PREFIX}{self.run.run_id}", True)
+    def _forward(self, partial: PartialRun, resources: Resources) -> None:
+        with self.phase(GUEST_UP):
+            (self._work / RUNS).mkdir(parents=True)
+            self._in_guest(self._work)
+        sealed = self._work / RUNS / self.run.run_id
+        record, _ = self._sealed = sealed_elsewhere(sealed, "the virtual machine", AGAIN)
+        self.found.outcome = Outcome(metrics=record.metrics)
 
-    def primary_metric(self) -> tuple[str, Metric] | None:
-        """Name and value of the metric that is shown first; None without one."""
-        metrics = self._record.metrics if self._record else {}
-        return next(((name, m) for name, m in metrics.items() if m.primary), None)
+    def _failed(self, error: Exception, partial: PartialRun) -> None:
+        self._failed_in = f"guest/{self._told.phase}" if self._told.phase else GUEST_UP
+        self.found.provenance = self._provenance()
+        super()._failed(error, partial)
+
+    def _take_down(self, partial: PartialRun) -> None:
+        """The guest has ended."""
+        if self._sealed is None:
+            shutil.rmtree(self._work, ignore_errors=True)
+
+    def _is_emulated(self) -> bool:
+        return self._kvm is False
 
     def _in_guest(self, work: Path) -> None:
         """From the boot to the end of the guest; RunFailed, Interrupted."""
         carrying = self.carrying
-        asked = Asked(carrying.record, self.run, self.position, carrying.primary, source_commit())
-        (work / REQUEST).write_bytes(pickle.dumps(asked))
+        asked = AskedRun(
+            **asked_of(self, self.setup.resolved()),
+            primary=carrying.primary,
+            commit=source_commit(),
+        )
+        (work / REQUEST).write_text(asked.model_dump_json(), "utf-8")
         ours = [f"{name}={value}" for name, value in importing_us().items()]
         command = ["env", *ours, sys.executable, "-m", MODULE, REQUEST]
         said = Tail()
         carrying.show_phase(GUEST_UP)
-        say = self._notes.append
+        say = self.found.notes.append
         outputs: dict[str, Sink] = {"stdout": self._told, "stderr": said}
 
         def attend(guest: Guest) -> int:
@@ -211,59 +213,32 @@ class GuestRun:
 
         return look
 
-    def _adopted(self, sealed: Path, was_beside: bool) -> CatalogueLine:
-        """What the guest sealed, sealed here; RunFailed when it is not whole."""
-        record, provenance = sealed_elsewhere(sealed, "the virtual machine", AGAIN)
+    def _seal(self, partial: PartialRun, started_ns: int, duration_ns: int) -> CatalogueLine:
+        """What the guest sealed, with what only this machine knows; or a run that failed."""
+        if self._sealed is None:
+            return super()._seal(partial, started_ns, duration_ns)
+        record, provenance = self._sealed
         checks = list(record.checks)
-        if (self.carrying.turn.beside() or was_beside) and record.status == "ok":
+        if (self.carrying.turn.beside() or self._was_beside) and record.status == "ok":
             checks.append(another_experiment())
-        if self._kvm is False and CHECK not in [check.name for check in checks]:
+        if self._is_emulated() and CHECK not in [check.name for check in checks]:
             checks.append(emulated())
         begins_s = self._told.begins_s or self._began_s
-        up = PhaseRecord(
-            name=GUEST_UP,
-            start_unix_ns=self._started_unix_ns,
-            duration_ns=round((begins_s - self._began_s) * 1e9),
-        )
-        self._record = record.model_copy(
-            update={
-                "checks": checks,
-                "notes": [*record.notes, *self._notes],
-                "phases": [up, *record.phases],
-                "started_unix_ns": self._started_unix_ns,
-                "duration_ns": self._duration_ns(),
-            }
-        )
-        partial = self.carrying.folder.adopt_run(sealed)
-        return partial.seal(self._record, provenance | self._provenance())
-
-    def _failed(self, error: Exception) -> CatalogueLine:
-        """The run as failed; ResultsError when not even that can be stored."""
-        folder = self.carrying.folder
-        shutil.rmtree(folder.runs_path / f"{PARTIAL_PREFIX}{self.run.run_id}", True)
-        partial = folder.begin_run(self.run.run_id)
-        if not expected(error):
-            keep_traceback(error, partial.logs)
-        where = f"guest/{self._told.phase}" if self._told.phase else GUEST_UP
-        found = Findings(provenance=self._provenance(), failure=Failure(reason_of(error), where))
-        if self._kvm is False:
-            found.checks.append(emulated())
-        self._record = None
-        sealing = Sealing(
-            folder=folder,
-            experiment=self.carrying.record,
-            run=self.run,
-            position=self.position,
-            found=found,
-            watching=Watching({}),
-            load=self.run.point.setup.workload.make().load_shape(),
-            started_unix_ns=self._started_unix_ns,
-            duration_ns=self._duration_ns(),
-        )
-        return sealing.store(partial)
-
-    def _duration_ns(self) -> int:
-        return round((clock.monotonic() - self._began_s) * 1e9)
+        up_ns = round((begins_s - self._began_s) * 1e9)
+        up = PhaseRecord(name=GUEST_UP, start_unix_ns=started_ns, duration_ns=up_ns)
+        whole = {
+            "checks": checks,
+            "notes": [*record.notes, *self.found.notes],
+            "phases": [up, *record.phases],
+            "started_unix_ns": started_ns,
+            "duration_ns": duration_ns,
+        }
+        partial.discard()
+        try:
+            adopted = self.carrying.folder.adopt_run(self._work / RUNS / self.run.run_id)
+            return adopted.seal(record.model_copy(update=whole), provenance | self._provenance())
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
 
     def _provenance(self) -> dict[str, Any]:
         """Of the guest as it was made."""

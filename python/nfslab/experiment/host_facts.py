@@ -11,6 +11,8 @@ from nfslab.machine.journal import boot_id
 
 MODULE: Final = "nfslab.experiment.in_part"
 """What an agent on a client host runs."""
+SERVER_HERE: Final = "_server"
+"""The server's half of a run on this machine: no name that a user can give a host."""
 FILES_KEPT: Final = 64
 """Of an agent for itself: libraries, logs, sockets."""
 PIPES: Final = 3

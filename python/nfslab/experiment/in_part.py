@@ -4,7 +4,8 @@
                                      <──  ready: `facts`
     run: `asked`                     ──>
     go: `gate` "prepare"             <─>  at: `gate`        targets are up
-    go: "measure"                    <─>  at                prepared
+    go: "drop"                       <─>  at                prepared
+    go: "measure"                    <─>  at                page cache dropped
     meet: `at_ns`, `common_ns`,      <─>  meet: `gate`,     as often as the workload asks, before
       `said` by each                        `said`          the timed part or in it
                                      <──  armed             collectors watch, programs are connected
@@ -17,9 +18,17 @@
                                           fails: the reason comes with `sealed`
 
 Targets that are up on the server's host are taken over from it, all others are made here; of the
-collectors those run here that watch a client. An agent on the server's host, where that is not the
-prime's machine, has the other half (`serving`). What it leaves is in `runs/` of its working folder.
+collectors those run here that watch a client. What it leaves is in `runs/` of its working folder.
 Its standard input is its life: when that closes, the run is given up and taken down.
+
+The agent that has the server's half, on another host or the prime's machine:
+
+    targets up, or the workload's server ──> serves: `endpoint`  what client hosts reach it by
+    no load: the timed part lasts until  <── go: "measured"      all of them have had theirs
+    collectors off                       ──> measured: also `server_cpu_s`, of the workload's server
+    targets down                         <── go: "finish"        none of them uses a target any more
+    with a server of the workload's own  <── verify: `account`   what all hosts did
+                                         ──> verified: `checks`, which are the run's
 """
 
 from __future__ import annotations
@@ -32,24 +41,24 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from nfslab import clock
 from nfslab.context import Met, Share, TimedPart
 from nfslab.errors import Interrupted, NfslabError, RunFailed
-from nfslab.experiment.execution import Carrying, RunExecution
+from nfslab.experiment.execution import Carrying
 from nfslab.experiment.host_facts import facts
-from nfslab.experiment.in_guest import Asked, carry_out
+from nfslab.experiment.in_guest import AskedRun, carry_out
 from nfslab.experiment.plan import PlannedRun
-from nfslab.experiment.serving import Serving, ServingHost
-from nfslab.experiment.setup import Point, Setup
+from nfslab.experiment.run_execution import RunExecution
 from nfslab.hosts.base import Link
+from nfslab.hosts.local import LocalHost
 from nfslab.machine import agent
 from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.cpu_times import read_cpu_times
 from nfslab.results.catalogue import RUNS
-from nfslab.results.records import ExperimentRecord
-from nfslab.workloads.base import StandIn
+from nfslab.results.records import CheckRecord
+from nfslab.workloads.base import Outcome, spent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +70,7 @@ if TYPE_CHECKING:
     from nfslab.machine.resources import Resources
     from nfslab.results.store import PartialRun
     from nfslab.targets.base import Target
-    from nfslab.workloads.base import Outcome, RunContext, Workload
+    from nfslab.workloads.base import RunContext
 
 ALIVE_S: Final = 0.5
 """Between two signs of life."""
@@ -69,41 +78,21 @@ LINE_BYTES_MAX: Final = 64 << 20
 WAIT_SLICE_S: Final = 0.2
 
 
-class AskedPart(BaseModel):
+class AskedPart(AskedRun):
     """A part of one run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    record: ExperimentRecord
-    point_id: str
-    index: int
-    factors: dict[str, Any]
-    settings: dict[str, Any]
-    resolved: dict[str, Any]
-    """What is in force on this host."""
-    block: int
-    attempt: int
-    position: int
     share: Share | None
-    """None: the server's host, which has no part of the load."""
+    """None: the server's half, which has no part of the load."""
     link: Link | None = None
     """Of the server's host to the client hosts."""
-    taken: dict[str, dict[str, Any]]
-    """Target -> what another host needs to use what is up on the server's."""
-    served: dict[str, Any] | None = None
-    """What the workload's own server is, on whichever host, where it has one."""
+    cache: str | None = None
+    """What runs of this call share, on the prime's own machine."""
+    endpoint: dict[str, Any] = Field(default_factory=dict)
+    """What the server's half is reached by: the workload's own server, else target -> the same."""
     is_prime: bool
     """This is the prime's own machine: what else is at work there is not for us to judge."""
-    made: dict[str, Any] = {}
+    made: dict[str, Any] = Field(default_factory=dict)
     """Sections of the provenance that only who made this host knows."""
-    commit: tuple[str, str] | None = None
-    """As of `in_guest.Asked`."""
-
-    def run(self) -> PlannedRun:
-        """As the runner wants it."""
-        setup = Setup.of(self.resolved)
-        point = Point(self.point_id, self.index, (), self.factors, self.settings, setup)
-        return PlannedRun(point, self.block, self.attempt)
 
 
 class Prime:
@@ -169,7 +158,7 @@ class Prime:
         known = {"run": frozenset({"asked"}), "go": frozenset({"gate"})}
         known |= {"start": frozenset({"at_ns"}), "clock": frozenset()}
         known |= {"meet": frozenset({"at_ns", "common_ns", "said"})}
-        known |= {"verify": frozenset({"counted"})}
+        known |= {"verify": frozenset({"account"})}
         while heard := self._read():
             for line in lines.feed(heard):
                 told = agent.command_of(line or b"", known, "Please report this.")
@@ -215,40 +204,10 @@ class CommonStart(TimedPart):
         return Met(int(told["at_ns"]), int(told["common_ns"]), tuple(told["said"]))
 
 
-class PartOfWorkload(StandIn):
-    """The workload, waiting for the other hosts where they have to wait for each other."""
-
-    def __init__(self, inner: Workload, prime: Prime) -> None:
-        super().__init__(inner)
-        self._prime = prime
-
-    def prepare(self, context: RunContext) -> None:
-        """One host makes what is shared, then the others."""
-        self._prime.pass_gate("prepare", context.remaining_s)
-        self.inner.prepare(context)
-
-    def measure(self, context: RunContext) -> Outcome:
-        """The timed part; nothing is taken down before all have had theirs."""
-        outcome = self.inner.measure(context)
-        timed = context.timed
-        assert isinstance(timed, CommonStart)
-        after, busy = read_cpu_times(), None
-        if timed.cpu_before is not None and after is not None:
-            whole = sum(after.ticks) - sum(timed.cpu_before.ticks)
-            busy = (after.busy_ticks - timed.cpu_before.busy_ticks) / max(whole, 1)
-        self._prime.say(
-            "measured",
-            began_ns=timed.began_ns,
-            start_ns=timed.start_ns,
-            end_ns=timed.end_ns,
-            busy=busy,
-        )
-        self._prime.order("go", context.remaining_s)
-        return outcome
-
-
 class PartExecution(RunExecution):
     """The client's half of a run, on one of several client hosts."""
+
+    _is_client = True
 
     def __init__(
         self, carrying: Carrying, run: PlannedRun, position: int, asked: AskedPart, prime: Prime
@@ -257,14 +216,10 @@ class PartExecution(RunExecution):
         self._asked = asked
         self._prime = prime
         self._share = asked.share
-        self._workload = PartOfWorkload(self._made_here(self._workload), prime)
-        if asked.served is not None:
-            self._workload.taken(asked.served)
+        self._spent_s: float | None = None
+        if self._is_client and self._workload.has_server:
+            self._workload.connect_to(asked.endpoint)
         prime.stops(carrying.stop)
-
-    def _made_here(self, workload: Workload) -> Workload:
-        """What this half makes of it."""
-        return workload
 
     def _require_here(self) -> None:
         """The workload; targets say it themselves when they come up."""
@@ -273,11 +228,11 @@ class PartExecution(RunExecution):
             raise RunFailed(usable.reason, fix=usable.fix)
 
     def _target(self, setup: TargetSetup) -> Target | None:
-        if self._asked.served is not None:
+        if self._workload.has_server:
             return None  # the server's, where that is
         target = setup.make()
-        if (told := self._asked.taken.get(setup.name)) is not None:
-            target.taken(told)
+        if (endpoint := self._asked.endpoint.get(setup.name)) is not None:
+            target.connect_to(endpoint)
         return target
 
     def _look_around(self) -> None:
@@ -300,17 +255,66 @@ class PartExecution(RunExecution):
     def _is_ours(self) -> bool:
         return not self._asked.is_prime and super()._is_ours()
 
+    def _prepare(self, context: RunContext) -> None:
+        """One host makes what is shared, then the others."""
+        self._prime.pass_gate("prepare", context.remaining_s)
+        super()._prepare(context)
+
+    def _drop_page_cache(self) -> None:
+        """When all is prepared, on all hosts."""
+        self._prime.pass_gate("drop", self._check)
+        super()._drop_page_cache()
+
     def _start_watching(self, context: RunContext) -> None:
         """All hosts begin to watch together."""
         self._prime.pass_gate("measure", self._check)
         super()._start_watching(context)
 
+    def _load(self, context: RunContext) -> Outcome:
+        """Its part of the load."""
+        return super()._measure(context)
+
+    def _measure(self, context: RunContext) -> Outcome:
+        """The timed part; nothing is taken down before all have had theirs."""
+        outcome = self._load(context)
+        timed = context.timed
+        assert isinstance(timed, CommonStart)
+        after, busy = read_cpu_times(), None
+        if timed.cpu_before is not None and after is not None:
+            whole = sum(after.ticks) - sum(timed.cpu_before.ticks)
+            busy = (after.busy_ticks - timed.cpu_before.busy_ticks) / max(whole, 1)
+        instants = {"began_ns": timed.began_ns, "start_ns": timed.start_ns, "end_ns": timed.end_ns}
+        self._prime.say("measured", busy=busy, server_cpu_s=self._spent_s, **instants)
+        self._prime.order("go", context.remaining_s)
+        return outcome
+
+
+class ServingHost(LocalHost):
+    """This machine, as client hosts see it."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self._to_them = link
+
+    @property
+    def link(self) -> Link:
+        """Our address, and theirs."""
+        return self._to_them
+
 
 class ServingExecution(PartExecution):
-    """What others use in a run, on a host of its own (`serving`)."""
+    """The server's half: what client hosts use is up here until they are done with it."""
 
-    def _made_here(self, workload: Workload) -> Workload:
-        return Serving(workload, self._prime, self.handed_on)
+    _is_client = False
+
+    @property
+    def _has_server(self) -> bool:
+        """The workload has one of its own; else each client host does all of it."""
+        return self._workload.has_server
+
+    def _require_here(self) -> None:
+        if self._has_server:
+            super()._require_here()
 
     def _bring_up_hosts(self, resources: Resources) -> None:
         super()._bring_up_hosts(resources)
@@ -318,11 +322,45 @@ class ServingExecution(PartExecution):
         self._hosts["client"] = ServingHost(self._asked.link)
 
     def _files_host(self) -> Host:
-        return self._hosts["server" if self._workload.has_server else "client"]
+        return self._hosts["server" if self._has_server else "client"]
 
     def _target(self, setup: TargetSetup) -> Target | None:
         target = setup.make()
-        return target if self._workload.has_server or target.for_others() else None
+        return target if self._has_server or target.for_others() else None
+
+    def _prepare(self, context: RunContext) -> None:
+        """The workload's own server; all else the client hosts do."""
+        self._prime.pass_gate("prepare", context.remaining_s)
+        self._watching.ready(context)
+        if self._has_server:
+            self._workload.prepare(context)
+        endpoint = self._workload.endpoint() if self._has_server else self.endpoint()
+        self._prime.say("serves", endpoint=endpoint)
+
+    def _load(self, context: RunContext) -> Outcome:
+        """Until all client hosts have had their timed part."""
+        before_s = self._workload.server_cpu_s() if self._has_server else None
+        with context.timed():
+            self._prime.order("go", self._check)
+        if self._has_server:
+            self._spent_s = spent(before_s, self._workload.server_cpu_s())
+        return Outcome(metrics={})
+
+    def _verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
+        """The workload's own server against what all hosts did; else each verifies its part.
+
+        What is found is the run's, and the prime's to judge.
+        """
+        if self._has_server:
+            told = self._prime.order("verify", context.remaining_s)
+            self._workload.add_account(told["account"])
+            checks = self._workload.verify(context, outcome)
+            self._prime.say("verified", checks=[one.model_dump(mode="json") for one in checks])
+        return []
+
+    def _finish(self, context: RunContext) -> None:
+        if self._has_server:
+            super()._finish(context)
 
 
 def main() -> int:
@@ -351,8 +389,7 @@ def part(prime: Prime, folder: Path) -> int:
             return half(carrying, run, position, asked, prime)
 
         (folder / RUNS).mkdir()
-        what = Asked(asked.record, asked.run(), asked.position, None, asked.commit)
-        carry_out(what, folder, prime.say, execution)
+        carry_out(asked, folder, prime.say, execution, asked.cache)
     except Interrupted:
         return 3
     except NfslabError as error:

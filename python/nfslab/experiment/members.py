@@ -10,6 +10,7 @@ from nfslab import clock
 from nfslab.errors import RunFailed, UsageError
 from nfslab.experiment.failure import CannotGoOn
 from nfslab.experiment.guest_section import VM
+from nfslab.experiment.host_facts import SERVER_HERE
 from nfslab.experiment.sections import CLUSTER
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
@@ -52,8 +53,7 @@ class Members:
 
     cluster: Cluster
     clients: Sequence[Member]
-    server: Member | None
-    """None: this machine."""
+    server: Member
     link: Link
     """Of the servers: their address, and all clients'."""
 
@@ -65,10 +65,17 @@ def members_of(asked: Setup, resources: Resources, kernels: Kernels | None = Non
     cluster, link = KINDS[asked.client.host].connect(asked, resources, kernels or {})
     members = list(cluster.members)
     if not asked.server.is_elsewhere:
-        return Members(cluster, members, None, link)
+        return Members(cluster, members, server_here(resources, link), link)
     *clients, server = members
     around = network_of([member.address for member in clients])
     return Members(cluster, clients, server, Link(server.address, around))
+
+
+def server_here(resources: Resources, link: Link) -> Member:
+    """This machine, where the server's half of a run is made if no other host is named."""
+    from nfslab.cluster.here import MemberHere
+
+    return MemberHere(SERVER_HERE, resources, address=link.server)
 
 
 def awaited_members(
@@ -128,8 +135,8 @@ def _bridged(asked: Setup, resources: Resources, kernels: Kernels) -> tuple[Clus
     from nfslab.cluster.bridge import BridgedHere
 
     client, server = asked.client, asked.server
-    seats = [SEATS[client.host](name, client, kernels) for name in client.host_names]
-    seats += [SEATS[server.host](name, server, kernels) for name in _servers(asked)]
+    seats = [_seat(name, client, kernels) for name in client.host_names]
+    seats += [_seat(name, server, kernels) for name in _servers(asked)]
     cluster = BridgedHere(seats)
     try:
         cluster.up(resources)
@@ -139,32 +146,17 @@ def _bridged(asked: Setup, resources: Resources, kernels: Kernels) -> tuple[Clus
     return cluster, cluster.link
 
 
-def _seat_here(name: str, _section: Client | Server, _kernels: Kernels) -> Seat:
-    from nfslab.cluster.bridge import SeatHere
-
-    return SeatHere(name)
+SEATS: Final = (LocalHost.kind, "namespace", VM)
+"""Kinds of hosts that sit on one bridge of this machine."""
 
 
-def _seat_in_namespace(name: str, section: Client | Server, _kernels: Kernels) -> Seat:
-    from nfslab.cluster.namespaces import NamespaceSeat
-
-    return NamespaceSeat(name, section.wire)
-
-
-def _seat_of_guest(name: str, section: Client | Server, kernels: Kernels) -> Seat:
+def _seat(name: str, section: Client | Server, kernels: Kernels) -> Seat:
+    from nfslab.cluster.bridge import NamespaceSeat, SeatHere
     from nfslab.cluster.guests import GuestSeat, Made
 
-    kernel = section.asked_kernel
-    assert kernel is not None
-    return GuestSeat(name, Made(kernel[0], kernels[kernel], section.size))
-
-
-SEATS: Final[dict[str, Callable[[str, Client | Server, Kernels], Seat]]] = {
-    LocalHost.kind: _seat_here,
-    "namespace": _seat_in_namespace,
-    VM: _seat_of_guest,
-}
-"""By the kind of host: those that sit on one bridge of this machine."""
+    if (kernel := section.asked_kernel) is not None:
+        return GuestSeat(name, Made(kernel[0], kernels[kernel], section.size))
+    return SeatHere(name) if section.host == LocalHost.kind else NamespaceSeat(name, section.wire)
 
 
 def _can_be(asked: Setup, processes: int, connections: int) -> Availability:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from nfslab import clock
 from nfslab.errors import NfslabError, RunFailed
-from nfslab.experiment.host_facts import MODULE
+from nfslab.experiment.host_facts import MODULE, SERVER_HERE
 from nfslab.machine.agent import WORDS_MAX
 from nfslab.machine.journal import boot_id
 from nfslab.results.records import ClockRecord
@@ -68,6 +68,8 @@ class RunHost:
     @property
     def said_as(self) -> str:
         """For people."""
+        if self.name == SERVER_HERE:
+            return "server"
         return f"{'server host' if self.serves else 'client host'} {self.name}"
 
     @property
@@ -102,7 +104,7 @@ class RunHosts:
         self.hosts: list[RunHost] = []
         """Those that make the load."""
         self.serving: RunHost | None = None
-        """The server's; None: this machine."""
+        """The server's, where there is one."""
         self._show = show
         self._check = check
         self._heard: queue.SimpleQueue[tuple[RunHost, dict[str, Any]]] = queue.SimpleQueue()
@@ -236,12 +238,14 @@ class RunHosts:
         return names
 
     def end(self) -> None:
-        """None is at work any more; at once for all, since one that is stuck takes its time."""
-        ends = [threading.Thread(target=_ended, args=(host,)) for host in self.all]
-        for thread in ends:
-            thread.start()
-        for thread in ends:
-            thread.join()
+        """None is at work any more; at once for all clients, since one that is stuck takes its
+        time, then the server's: who waits for its reply in vain takes longer."""
+        for some in (self.hosts, [self.serving] if self.serving else []):
+            ends = [threading.Thread(target=_ended, args=(host,)) for host in some]
+            for thread in ends:
+                thread.start()
+            for thread in ends:
+                thread.join()
         self.hosts.clear()
         self.serving = None
 

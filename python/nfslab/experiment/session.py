@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from nfslab import clock
 from nfslab.errors import Interrupted, NfslabError, ResultsError, RunFailed, UsageError
-from nfslab.experiment.execution import Carrying, RunExecution
+from nfslab.experiment.execution import Carrying, Execution
 from nfslab.experiment.folders import (
     Wanted,
     begin_folder,
@@ -39,6 +39,7 @@ from nfslab.experiment.plan import (
 from nfslab.experiment.preflight import preflight, require_runnable, skipped_records
 from nfslab.experiment.reading import Experiment, read_experiment
 from nfslab.experiment.repetitions import repetitions_text
+from nfslab.experiment.run_execution import RunExecution
 from nfslab.experiment.shared import run_cache, warm_up
 from nfslab.experiment.spread_run import SpreadExecution
 from nfslab.experiment.stop import Stop, TimeOver
@@ -275,7 +276,7 @@ def _go(
     return session
 
 
-def _execution(carrying: Carrying, run: PlannedRun, place: int) -> RunExecution | GuestRun:
+def _execution(carrying: Carrying, run: PlannedRun, place: int) -> Execution:
     """Here, in a virtual machine, or by several client hosts."""
     if (asked := run.point.setup.machine.asked_kernel) is not None:
         return GuestRun(carrying, run, place, carrying.kernels[asked])

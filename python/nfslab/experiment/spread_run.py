@@ -1,20 +1,19 @@
 """One run whose load several client hosts make together; this machine is the prime.
 
-    hosts up, an agent on each ──> servers up ──> targets taken over on client hosts, prepared
-    (the first host, then the others) ──> all armed, clocks compared ──> one instant for all
-    ──> clocks compared again ──> sealed there ──> fetched, checked ──> put together, sealed here
+    hosts up, an agent on each ──> the server's prepares ──> endpoints ──> client hosts prepare
+    (the first, then the others) ──> all armed, clocks compared ──> one instant for all
+    ──> clocks compared again ──> client hosts sealed, fetched ──> put together ──> the server's
+    verifies with what all did, sealed, fetched ──> sealed here
 
-To the ordinary runner it is a run like any other, of a workload that others do (`Spread`): limits
-and sealing are its own, servers and their evidence, too, unless `[server]` names a host for them
-(`serving`). That may be the workload's own server, which is then verified there, with what all
-hosts did. What each host measured lies whole in `hosts/NAME` of the run's folder, but for the
-tables that are the run's own (`own_tables`). A host that fails or is lost fails the run, with its
-name; the others end.
+Every part is made by an agent (`in_part`), with the ordinary runner: those of the load on client
+hosts, the server's half on the host that `[server]` names, or on this machine. What each host
+measured lies whole in `hosts/NAME` of the run's folder, but for the tables that are the run's own
+(`adopting`); what the server's half left on this machine is the run's own, too. A host that fails
+or is lost fails the run, with its name; the others end.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 from dataclasses import replace
@@ -23,25 +22,24 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from nfslab import clock
-from nfslab.context import HostPart, Share
+from nfslab.context import HostPart, Share, TimedPart
 from nfslab.errors import NfslabError, RunFailed
-from nfslab.experiment.adopting import sealed_elsewhere
-from nfslab.experiment.execution import RunExecution
+from nfslab.experiment.adopting import as_host, sealed_elsewhere, take_tables
+from nfslab.experiment.execution import Execution
 from nfslab.experiment.host_checks import host_checks, told_by
 from nfslab.experiment.host_facts import room
+from nfslab.experiment.in_guest import asked_of
 from nfslab.experiment.in_part import AskedPart
 from nfslab.experiment.members import awaited_members
-from nfslab.experiment.own_tables import as_host, take_tables
-from nfslab.experiment.provenance import fingerprint, source_commit
+from nfslab.experiment.provenance import fingerprint, provenance, source_commit
 from nfslab.experiment.run_hosts import RunHosts, told_by_agent
 from nfslab.experiment.sections import CLUSTER
-from nfslab.experiment.serving import ServingHost
-from nfslab.experiment.watching import Watching
 from nfslab.hosts.local import LocalHost
-from nfslab.results.catalogue import HOSTS, RUNS
+from nfslab.machine.load import OthersWindow
+from nfslab.results.catalogue import HOSTS, RUNS, read_provenance
 from nfslab.results.records import CheckRecord, RunHostRecord
 from nfslab.results.setup import machine_digest
-from nfslab.workloads.base import Outcome, StandIn
+from nfslab.workloads.base import RunContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,188 +49,145 @@ if TYPE_CHECKING:
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.plan import PlannedRun
     from nfslab.experiment.run_hosts import RunHost
-    from nfslab.experiment.setup import CollectorSetup, TargetSetup
-    from nfslab.hosts.base import Host
+    from nfslab.experiment.setup import CollectorSetup
     from nfslab.machine.resources import Resources
-    from nfslab.targets.base import Target
-    from nfslab.workloads.base import RunContext, Workload
+    from nfslab.results.store import PartialRun
+    from nfslab.workloads.base import Outcome
 
 OF_A_HOST: Final = ("boot_id", "kernel", "cpus", "nfslab", "core", "emulated")
-"""Facts of a client host that its record keeps."""
+"""Facts of a host that its record keeps."""
 DEATH_WAIT_S: Final = 1.0
 """How long a dying server may take to end after a client noticed."""
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
 
 
-class Spread(StandIn):
-    """The workload, made by agents on several hosts."""
-
-    def __init__(self, inner: Workload, execution: SpreadExecution) -> None:
-        super().__init__(inner)
-        self._execution = execution
-
-    def prepare(self, context: RunContext) -> None:
-        """The workload's own server, here; targets there, and what has to be made on them."""
-        if self._execution.serves_here:
-            self.inner.prepare(context)
-        self._execution.prepare()
-
-    def measure(self, context: RunContext) -> Outcome:
-        """The timed part of all hosts; what it yielded is gathered when nobody watches any more."""
-        try:
-            self._execution.measure(context)
-        except RunFailed:
-            # What became of the server may be why a host failed.
-            self.inner.require_up(DEATH_WAIT_S)
-            self._execution.require_server(DEATH_WAIT_S)
-            raise
-        return Outcome(metrics={})
-
-    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Each host has verified its part; what is here is verified here."""
-        if self._execution.serves_here:
-            return self.inner.verify(context, outcome)
-        return self._execution.verified
-
-    def finish(self, context: RunContext) -> None:
-        """Agents end before their servers: what waits for a reply that never comes takes long."""
-        try:
-            self._execution.end_agents()
-        finally:
-            if self._execution.serves_here:
-                self.inner.finish(context)
-
-
-class SpreadExecution(RunExecution):
+class SpreadExecution(Execution):
     """One run under way on several client hosts. `execute` is called once."""
 
     def __init__(self, carrying: Carrying, run: PlannedRun, position: int) -> None:
         super().__init__(carrying, run, position)
-        self._whole = self._workload
-        self._workload = Spread(self._whole, self)
-        self.serves_here = self._whole.has_server and not self.setup.server.is_elsewhere
-        """The workload's own server is here."""
-        self._serves_there = self._whole.has_server and self.setup.server.is_elsewhere
-        self.verified: list[CheckRecord] = []
-        """What was found there."""
-        setups = self.setup.collectors
-        self._watching = Watching({n: one for n, one in setups.items() if self._watches_here(one)})
+        self._has_server = self._workload.has_server
+        self._is_here = not self.setup.server.is_elsewhere
+        """The server's half is made on this machine."""
         self._cluster: Cluster | None = None
-        self._clients = RunHosts(carrying.show_phase, self._check)
+        self._hosts = RunHosts(carrying.show_phase, self._remaining_s)
         self._names: list[str] = []
         self._emulated = False
         self._start_ns = 0
         self._zero_ns = 0
         """t = 0 of the run's tables."""
 
-    def _bring_up_hosts(self, resources: Resources) -> None:
-        """The servers' host is this machine; an agent is ready on each client host."""
-        self._hosts["server"] = self._hosts["client"] = LocalHost()
+    def _forward(self, partial: PartialRun, resources: Resources) -> None:
+        self._settle()
         with self.phase("hosts up"):
-            found = awaited_members(
-                self.setup, resources, self.carrying.kernels,
-                remaining_s=self._remaining_s, show=self.carrying.show_phase,
-            )  # fmt: skip
-            self._cluster, self._link = found.cluster, found.link
-            self._clients.begin(found.clients, found.server)
-            self._emulated = any(host.is_emulated for host in self._clients.all)
-            self._names = [host.name for host in self._clients.hosts]
-            processes = self.setup.client.processes
-            addresses = tuple(host.member.address for host in self._clients.hosts)
-            self._link = replace(self._link, clients=addresses)
-            self._hosts["client"] = ServingHost(self._link)
-            for host in self._clients.hosts:
-                room(host.name, host.facts, processes, self._whole.connections(processes))
+            self._bring_up_hosts(resources)
+        hosts = dict.fromkeys(("server", "client"), here := LocalHost())
+        self.found.context = context = self._context(
+            partial, resources, hosts, timed=TimedPart(here.monotonic_ns)
+        )
+        with self.phase("provenance"):
+            self.found.hosts = {side: host.record() for side, host in hosts.items()}
+            told = {side: record.model_dump() for side, record in self.found.hosts.items()}
+            self.found.provenance = provenance([], [], resources.token) | {"hosts": told}
+        with self.phase("prepare"):
+            self._prepare()
+        self.stop.check()
+        others = OthersWindow()
+        with self.phase("measure"):
+            self._measure(context)
+        if not self._workload.others_serve:
+            self.found.others_during = others.finish(resources.token)
+        with self.phase("gather"):
+            parts = self._gather(context)
+        with self.phase("verify"):
+            self._end_server(context, parts)
+            self._require_truth()
 
-    def _check(self) -> None:
-        """Raises where going on makes no sense."""
-        self._remaining_s()
-        self._whole.require_up()
+    def _bring_up_hosts(self, resources: Resources) -> None:
+        """An agent is ready on each."""
+        found = awaited_members(
+            self.setup, resources, self.carrying.kernels,
+            remaining_s=self._remaining_s, show=self.carrying.show_phase,
+        )  # fmt: skip
+        self._cluster = found.cluster
+        self._hosts.begin(found.clients, found.server)
+        self._emulated = any(host.is_emulated for host in self._hosts.all)
+        self._names = [host.name for host in self._hosts.hosts]
+        processes = self.setup.client.processes
+        addresses = tuple(host.member.address for host in self._hosts.hosts)
+        self._link = replace(found.link, clients=addresses)
+        for host in self._hosts.hosts:
+            room(host.name, host.facts, processes, self._workload.connections(processes))
 
-    def require_server(self, within_s: float) -> None:
-        """RunFailed where the server's host fails, or does so soon."""
-        self._clients.require_server(within_s)
+    @property
+    def _server(self) -> RunHost:
+        assert self._hosts.serving is not None
+        return self._hosts.serving
 
-    def _files_host(self) -> Host:
-        return self._hosts["server" if self._whole.has_server else "client"]
-
-    def _target(self, setup: TargetSetup) -> Target | None:
-        if self._clients.serving is not None:
-            return None
-        target = setup.make()
-        return target if self._whole.has_server or target.for_others() else None
-
-    def _watches_here(self, one: CollectorSetup) -> bool:
-        """Of the servers, and of what a workload's own does with its files, where they are here."""
-        if self.setup.server.is_elsewhere:
-            return False
-        return one.side() == "server" or self._whole.has_server
-
-    def _watches_there(self, one: CollectorSetup, host: RunHost) -> bool:
+    def _watches(self, one: CollectorSetup, host: RunHost) -> bool:
         """On a host: its side, and its machine where nobody else of the run watches that."""
         if host.serves:
-            return one.side() == "server" or self._whole.has_server
-        serving = self._clients.serving
-        is_seen = host.is_prime and (serving is None or serving.is_prime)
-        if one.of_machine() or self._whole.has_server:
+            return one.side() == "server" or self._has_server
+        is_seen = host.is_prime and self._server.is_prime
+        if one.of_machine() or self._has_server:
             return not is_seen and (one.of_machine() or one.side() == "client")
         return one.side() != "server"
 
-    def prepare(self) -> None:
-        """Each host has its part; one makes what is shared, then the others."""
-        taken, served = self._served()
-        for number, host in enumerate(self._clients.hosts):
-            asked = self._asked(number, host, taken).model_copy(update={"served": served})
-            host.agent.tell("run", asked=asked.model_dump(mode="json"))
-        self._clients.await_all("at prepare")
-        first, *others = self._clients.hosts
+    def _prepare(self) -> None:
+        """The server's half first; then one client host makes what is shared, then the others."""
+        self._hosts.await_all("at prepare", of=self._ask([self._server]))
+        self._let_prepare([self._server])
+        endpoint = told_by_agent(self._server, "serves", "endpoint", dict)
+        first, *others = self._ask(self._hosts.hosts, endpoint=endpoint)
+        self._hosts.await_all("at prepare")
         for some in ([first], others):
             self._let_prepare(some)
+        self._hosts.tell_all("go", gate="drop")
+        self._hosts.await_all("at measure")
 
-    def _served(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """What client hosts need, of whichever host it is up on: (target -> to use it, to load the
-        workload's own server, where it has one)."""
-        if self.serves_here:
-            return {}, self._whole.handed_on()
-        if (host := self._clients.serving) is None:
-            return self.handed_on(), None
-        asked = self._asked(None, host, {})
-        host.agent.tell("run", asked=asked.model_dump(mode="json"))
-        self._clients.await_all("at prepare", of=[host])
-        self._let_prepare([host])
-        if self._serves_there:
-            return {}, told_by_agent(host, "serves", "served", dict)
-        return told_by_agent(host, "serves", "taken", dict), None
+    def _ask(self, hosts: Sequence[RunHost], **told: Any) -> Sequence[RunHost]:
+        """Each of them gets its part."""
+        for number, host in enumerate(hosts):
+            asked = self._asked(number, host).model_copy(update=told)
+            host.agent.tell("run", asked=asked.model_dump(mode="json"))
+        return hosts
 
     def _let_prepare(self, hosts: Sequence[RunHost]) -> None:
         for host in hosts:
             host.agent.tell("go", gate="prepare")
-        self._clients.await_all("at measure", of=hosts)
+        self._hosts.await_all("at drop", of=hosts)
 
-    def measure(self, context: RunContext) -> None:
+    def _measure(self, context: RunContext) -> None:
+        """The timed part of all hosts."""
+        try:
+            self._load(context)
+        except RunFailed:
+            # What became of the server may be why a host failed.
+            if self._has_server or not self._is_here:
+                self._hosts.require_server(DEATH_WAIT_S)
+            raise
+
+    def _load(self, context: RunContext) -> None:
         """All armed, one instant for all; until each has had its timed part."""
-        clients = self._clients
-        clients.tell_all("go", gate="measure")
-        clients.await_all("armed")
-        clients.compare_clocks(before=True)
-        clients.forget_silence()
-        start_s = max(host.member.patience.start_s for host in clients.all)
+        hosts = self._hosts
+        hosts.tell_all("go", gate="measure")
+        hosts.await_all("armed")
+        hosts.compare_clocks(before=True)
+        hosts.forget_silence()
+        start_s = max(host.member.patience.start_s for host in hosts.all)
         self._start_ns = start_ns = clock.monotonic_ns() + round(start_s * 1e9)
-        for host in clients.all:
+        for host in hosts.all:
             host.agent.tell("start", at_ns=start_ns + host.before.offset_ns)
-        loaded = self._whole.loaded() if self.serves_here else contextlib.nullcontext()
-        with context.timed(lead_s=start_s), loaded:
-            clients.await_all("measured", "load_s", of=clients.hosts)
+        hosts.await_all("measured", "load_s", of=hosts.hosts)
         context.timed.was(*self._timed_part_of_all(clock.monotonic_ns()))
-        if clients.serving is not None:
-            clients.serving.agent.tell("go", gate="measured")
-        clients.compare_clocks(before=False)
-        if clients.serving is not None:
-            clients.await_all("measured", of=[clients.serving])
-        if clients.serving is not None and self._serves_there:
-            self._whole.take_counted(told_by_agent(clients.serving, "loaded", "counted", dict))
+        self._server.agent.tell("go", gate="measured")
+        hosts.compare_clocks(before=False)
+        hosts.await_all("measured", of=[self._server])
+        if self._has_server:
+            spent_s = self._server.said["measured"].get("server_cpu_s")
+            self._workload.server_spent_s = spent_s if isinstance(spent_s, float) else None
             # Nobody loads it any more: collectors are off before client hosts seal.
-            clients.serving.agent.tell("go", gate="finish")
+            self._server.agent.tell("go", gate="finish")
 
     @staticmethod
     def _on_our_clock(host: RunHost, name: str) -> int | None:
@@ -246,78 +201,96 @@ class SpreadExecution(RunExecution):
         Evidence is put on that axis when its collectors stop, as samples are when they are merged.
         """
         starts, ends = (
-            [
-                at
-                for host in self._clients.hosts
-                if (at := self._on_our_clock(host, name)) is not None
-            ]
+            [at for host in self._hosts.hosts if (at := self._on_our_clock(host, name)) is not None]
             for name in ("start_ns", "end_ns")
         )
         self._zero_ns = min(starts, default=self._start_ns)
         return self._zero_ns, max(ends, default=now_ns)
 
-    def _gather(self) -> None:
-        """What all hosts sealed comes home, and is put together; RunFailed."""
-        context = self.found.context
-        assert context is not None
-        with self.phase("gather"):
-            clients, serving = self._clients, self._clients.serving
-            self._finish(clients.hosts)
-            if serving is not None and not self._serves_there:
-                self._finish([serving])
-            parts = self._fetched(context.folder, clients.hosts)
-            outcome = self.found.outcome = self._whole.merged(context, parts)
-            if serving is not None and self._serves_there:
-                self._verify_there(serving)
-            server = self._fetched(context.folder, [serving])[0] if serving is not None else None
-            if server is not None and serving is not None and self._serves_there:
-                self._tell_of_server(serving, server)
-            else:
-                self._tell_places(parts[0], server)
-            records = [self._record(host, part) for host, part in self._pairs(parts)]
-            total = sum(one.operations for one in outcome.by_host.values())
-            for record in records:
-                did = outcome.by_host.get(record.name)
-                if did is not None and total:
-                    record.operations, record.share = did.operations, did.operations / total
-                    record.mean_latency_ns = did.mean_latency_ns
-                    even = 1 / len(records)
-                    record.planned_share = even if did.planned_share is None else did.planned_share
-            self.found.client_hosts = records
-            if server is not None and serving is not None:
-                self.found.server_host = self._record(serving, server)
-            start, end = context.timed.start_ns, context.timed.end_ns
-            timed_ns = end - start if start is not None and end is not None else 0
-            server_host = self.found.server_host
-            self.found.checks += host_checks(records, parts, timed_ns, server_host)
-            if server_host is not None and server is not None:
-                self.found.checks += told_by(server, server_host)
-            self._take_tables(context.folder, parts, server)
+    def _gather(self, context: RunContext) -> list[HostPart]:
+        """What client hosts sealed comes home, and is put together; RunFailed."""
+        clients = self._hosts.hosts
+        self._let_seal(clients)
+        parts = self._fetched(context.folder, clients)
+        outcome = self.found.outcome = self._workload.merge(context, parts)
+        self.found.checks += outcome.checks
+        self.found.client_hosts = [
+            self._record(host, part) for host, part in zip(clients, parts, strict=True)
+        ]
+        self._tell_shares(outcome)
+        return parts
 
-    def _finish(self, hosts: Sequence[RunHost]) -> None:
+    def _tell_shares(self, outcome: Outcome) -> None:
+        """What each host did, as the workload says."""
+        records, total = self.found.client_hosts, 0.0
+        total = sum(one.operations for one in outcome.by_host.values())
+        for record in records:
+            did = outcome.by_host.get(record.name)
+            if did is not None and total:
+                record.operations, record.share = did.operations, did.operations / total
+                record.mean_latency_ns = did.mean_latency_ns
+                even = 1 / len(records)
+                record.planned_share = even if did.planned_share is None else did.planned_share
+
+    def _end_server(self, context: RunContext, parts: Sequence[HostPart]) -> None:
+        """The server's half is verified with what all hosts did, and comes home; RunFailed."""
+        found, host = self.found, self._server
+        if self._has_server:
+            found.checks += self._verified(host)
+            self._hosts.await_all("sealed", of=[host])
+        else:
+            self._let_seal([host])
+        (server,) = self._fetched(context.folder, [host])
+        record = self._record(host, server)
+        found.page_cache = server.record.page_cache
+        start, end = context.timed.start_ns, context.timed.end_ns
+        timed_ns = end - start if start is not None and end is not None else 0
+        found.checks += host_checks(found.client_hosts, parts, timed_ns, record)
+        found.checks += told_by(server, record)
+        self._tell_places(parts[0], server)
+        self._take_tables(context.folder, parts, server, record)
+        if self._is_here:
+            self._take_in(context, server)
+        else:
+            found.server_host = record
+            found.notes += [f"{server.name}: {note}" for note in server.record.notes]
+
+    def _take_in(self, context: RunContext, server: HostPart) -> None:
+        """What was made on this machine is the run's own."""
+        load = self.found.provenance.get("load_before")
+        self.found.provenance = read_provenance(server.folder) | {"load_before": load}
+        self.found.phases += [
+            one.model_copy(update={"name": f"server/{one.name}"}) for one in server.record.phases
+        ]
+        context.notes[:0] = server.record.notes
+        context.commands[:0] = server.record.commands
+        for path in (server.folder / "logs").glob("*"):
+            path.rename(context.logs / path.name)
+        shutil.rmtree(server.folder)
+
+    def _let_seal(self, hosts: Sequence[RunHost]) -> None:
         """They end their part, and seal it."""
         for host in hosts:
             host.agent.tell("go", gate="finish")
-        self._clients.await_all("sealed", of=hosts)
+        self._hosts.await_all("sealed", of=hosts)
 
-    def _verify_there(self, host: RunHost) -> None:
-        """The workload's own server is verified, with what all hosts did; its part is sealed."""
-        host.agent.tell("verify", counted=self._whole.counted())
-        self._clients.await_all("verified", of=[host])
+    def _verified(self, host: RunHost) -> list[CheckRecord]:
+        """The workload's own server, by who has it, with what all hosts did; RunFailed."""
+        host.agent.tell("verify", account=self._workload.account())
+        self._hosts.await_all("verified", of=[host])
         told = told_by_agent(host, "verified", "checks", list)
         try:
-            self.verified = TypeAdapter(list[CheckRecord]).validate_python(told)
+            return TypeAdapter(list[CheckRecord]).validate_python(told)
         except ValidationError as error:
             raise RunFailed(
                 f"what {host.said_as} verified cannot be read", why=str(error), fix=AGAIN
             ) from error
-        self._clients.await_all("sealed", of=[host])
 
     def _fetched(self, run: Path, hosts: Sequence[RunHost]) -> list[HostPart]:
         """The sealed runs of some hosts, in `hosts` of the run's folder."""
         arrived = run / ".arrived"
         arrived.mkdir()
-        self._clients.fetch(arrived, hosts)
+        self._hosts.fetch(arrived, hosts)
         (run / HOSTS).mkdir(exist_ok=True)
         parts = []
         for number, host in enumerate(hosts):
@@ -325,57 +298,38 @@ class SpreadExecution(RunExecution):
             record, _ = sealed_elsewhere(sealed, host.said_as, AGAIN)
             folder = sealed.rename(run / HOSTS / host.name)
             offset_ns = host.before.offset_ns
-            share = self._share_of(number)
-            parts.append(HostPart(host.name, share, folder, record, offset_ns))
+            parts.append(HostPart(host.name, self._share_of(number), folder, record, offset_ns))
         shutil.rmtree(arrived)
         return parts
 
-    def _take_tables(self, run: Path, parts: list[HostPart], server: HostPart | None) -> None:
+    def _take_tables(
+        self, run: Path, parts: Sequence[HostPart], server: HostPart, record: RunHostRecord
+    ) -> None:
         """Evidence of the two sides, where each is one host; RunFailed.
 
         With a server of the workload's own the server's side alone: what is watched is that.
         """
-        clients, found = self.found.client_hosts, self.found
-        collectors, zero_ns = self.setup.collectors, 0
-        if server is not None and found.server_host is not None and self._serves_there:
+        clients, hosts, zero_ns = self.found.client_hosts, self.found.hosts, 0
+        hosts["server"] = there = LocalHost().record() if self._is_here else as_host(record)
+        if self._has_server:
             # Its clock is the run's: nothing of the run is on another one.
-            found.hosts["client"] = as_host(found.server_host)
-            zero_ns = found.server_host.clock.offset_ns
-        elif len(clients) == 1 and not self._whole.has_server:
-            found.hosts["client"], zero_ns = as_host(clients[0]), clients[0].clock.offset_ns
-            self._watching.move(-zero_ns)
+            hosts["client"], zero_ns = there, there.clock.offset_ns
+        elif len(clients) == 1:
+            hosts["client"], zero_ns = as_host(clients[0]), clients[0].clock.offset_ns
+            self._watching.records += take_tables(run, parts[0], hosts["client"], 0)
+        moved_ns = record.t0_ns + there.clock.offset_ns - zero_ns
+        self._watching.records += take_tables(run, server, there, moved_ns)
 
-            def is_clients(name: str) -> bool:
-                one = collectors[name]
-                return one.side() != "server" and not self._watches_here(one)
-
-            self._watching.records += take_tables(
-                run, parts[0], found.hosts["client"], 0, is_clients
-            )
-        if server is not None and found.server_host is not None:
-            found.hosts["server"] = host = as_host(found.server_host)
-            moved_ns = found.server_host.t0_ns + host.clock.offset_ns - zero_ns
-            self._watching.records += take_tables(run, server, host, moved_ns, lambda _: True)
-
-    def _pairs(self, parts: list[HostPart]) -> list[tuple[RunHost, HostPart]]:
-        return list(zip(self._clients.hosts, parts, strict=True))
-
-    def _tell_places(self, client: HostPart, server: HostPart | None) -> None:
+    def _tell_places(self, client: HostPart, server: HostPart) -> None:
         """Mounts are those of the client hosts; what none mounts is where it is served."""
-        served = dict.fromkeys(self.found.places) | (server.record.places if server else {})
+        served = server.record.places
+        if self._has_server:
+            self.found.places_there = dict(served)
+            return
         for role, place in client.record.places.items():
             nfs = place.facts.get("nfs")
             is_seen = not (nfs and nfs.get("client") == "none")
-            there = place if is_seen or role not in served else served[role]
-            if there is not None:
-                self.found.places_there[role] = there
-
-    def _tell_of_server(self, host: RunHost, part: HostPart) -> None:
-        """Where the workload's own server was, and what it was, are the run's."""
-        self.found.places_there = dict(part.record.places)
-        self.found.notes += [f"{part.name}: {note}" for note in part.record.notes]
-        if not self._drops_here(host):
-            self.found.page_cache = part.record.page_cache
+            self.found.places_there[role] = place if is_seen else served.get(role, place)
 
     def _record(self, host: RunHost, part: HostPart) -> RunHostRecord:
         """What is kept of a host, but for what the workload says of it."""
@@ -416,75 +370,61 @@ class SpreadExecution(RunExecution):
         made = {name: dict(section) for name, section in host.member.made.items()}
         return {name: section | {"runs_on": fingerprint()} for name, section in made.items()}
 
-    def _asked(self, number: int | None, host: RunHost, taken: dict[str, Any]) -> AskedPart:
-        """The part of one host (None: the server's): its own targets and collectors, without what
-        is done elsewhere."""
-        point, record = self.run.point, self.carrying.record
+    def _asked(self, number: int, host: RunHost) -> AskedPart:
+        """The part of one host: its own targets and collectors, without what is done elsewhere."""
         resolved = self.setup.resolved()
         resolved["client"] = {"host": LocalHost.kind}
         resolved.pop(CLUSTER, None)
         resolved.pop("server", None)
         resolved["limits"] |= {"settle_s": 0.0, "memory": None, "experiment_s": None}
-        if self._drops_here(host):
+        if not self._drops(host):
             resolved["limits"]["drop_page_cache"] = False
         resolved["collectors"] = {
             name: resolved["collectors"][name]
             for name, one in self.setup.collectors.items()
-            if self._watches_there(one, host)
+            if self._watches(one, host)
         }
         return AskedPart(
-            record=record.model_copy(update={"points": [], "axes": [], "resolved": {}}),
-            point_id=point.point_id,
-            index=point.index,
-            factors=point.factors,
-            settings=point.settings,
-            resolved=resolved,
-            block=self.run.block,
-            attempt=self.run.attempt,
-            position=self.position,
-            share=None if number is None else self._share_of(number),
+            **asked_of(self, resolved),
+            commit=source_commit() if host.member.made else None,
+            share=None if host.serves else self._share_of(number),
             link=self._link if host.serves else None,
-            taken=taken,
+            cache=str(self.carrying.cache) if host.serves and host.is_prime else None,
             is_prime=host.is_prime,
             made=self._made(host),
-            commit=source_commit() if host.member.made else None,
         )
 
-    @staticmethod
-    def _drops_here(host: RunHost) -> bool:
-        """One page cache, and it is dropped here."""
-        return host.is_prime and os.geteuid() == 0
+    def _drops(self, host: RunHost) -> bool:
+        """Who may drop the whole page cache of this machine does so once."""
+        here = [one for one in (self._server, *self._hosts.hosts) if one.is_prime]
+        return host not in here[1:] or os.geteuid() != 0
 
-    def _hosts_are_up(self) -> bool:
-        return self._cluster is not None
+    def _take_down(self, partial: PartialRun) -> None:
+        """What one left whose part failed is kept; then agents, if they are there, and hosts."""
+        if self.found.context is not None and self.found.failure is not None:
+            folder = self.found.context.folder
+            self._step("finish", lambda: self._keep_what_failed(folder), partial)
+        if self._cluster is not None:
+            self._step("hosts down", self._hosts_down, partial)
 
     def _hosts_down(self) -> None:
-        """Agents, if they are still there; then their hosts."""
+        """Clients' agents end before the server's: who waits for its reply takes long."""
         cluster, self._cluster = self._cluster, None
-        if cluster is not None:
-            self.found.notes += cluster.notes
-            for member in cluster.members:
-                self.found.notes += [f"{member.name}: {note}" for note in member.notes]
+        assert cluster is not None
+        self.found.notes += cluster.notes
+        for member in cluster.members:
+            self.found.notes += [f"{member.name}: {note}" for note in member.notes]
         try:
-            self._clients.end()
+            self._hosts.end()
         finally:
-            if cluster is not None:
-                cluster.close()
-
-    def end_agents(self) -> None:
-        """None is at work; what one left whose part failed is kept."""
-        try:
-            if self.found.context is not None and self.found.failure is not None:
-                self._keep_what_failed(self.found.context.folder)
-        finally:
-            self._clients.end()
+            cluster.close()
 
     def _keep_what_failed(self, run: Path) -> None:
         """Of a host whose part failed: what it sealed, as its logs may tell why."""
         arrived = run / ".failed"
         try:
             arrived.mkdir()
-            for name in self._clients.fetch_failed(arrived):
+            for name in self._hosts.fetch_failed(arrived):
                 sealed = arrived / name / RUNS / self.run.run_id
                 sealed_elsewhere(sealed, f"host {name}", AGAIN)
                 (run / HOSTS).mkdir(exist_ok=True)

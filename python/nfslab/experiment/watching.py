@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from nfslab.errors import Interrupted, NfslabError, RunFailed
 from nfslab.experiment.failure import keep_traceback
 from nfslab.results.records import EvidenceRecord
-from nfslab.results.taken_tables import later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,11 +112,6 @@ class Watching:
                     why=record.reason,
                     fix=f"mend that, or set collectors.{record.collector}.required = false",
                 )
-
-    def move(self, moved_ns: int) -> None:
-        """What was seen here counts from an instant on another host's clock: its `t_ns` move."""
-        for seen in self.evidence.values():
-            seen.tables = {name: later(table, moved_ns) for name, table in seen.tables.items()}
 
     def write(self, partial: PartialRun, hosts: Mapping[str, HostRecord]) -> None:
         """Write the evidence tables; RunFailed when there is no room."""

@@ -1,12 +1,12 @@
 """What the processes of one of several client hosts handed over: files in that host's own run.
 
 A file for each process, by its number among the processes of all hosts. They come from another
-machine: what has not the right form is refused. So is what a server's host tells of a load.
+machine: what has not the right form is refused.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -31,27 +31,6 @@ class HandedOver(BaseModel):
 
     index: int
     """Of the process, among those of all hosts."""
-
-
-class CountedLoad(BaseModel):
-    """Base of what a server on a host of its own and the prime tell each other of the load."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    server_cpu_s: float | None
-    """During the timed part; None: nobody knows."""
-
-    @classmethod
-    def read(cls, told: dict[str, Any]) -> Self:
-        """What the other end said; RunFailed."""
-        try:
-            return cls.model_validate(told)
-        except ValidationError as error:
-            raise RunFailed(
-                "what the other end counted cannot be read",
-                why=str(error),
-                fix="see that all hosts have the same nfslab; if so, please report this",
-            ) from error
 
 
 H = TypeVar("H", bound=HandedOver)

@@ -19,18 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 from nfslab.errors import RunFailed
 from nfslab.machine import handed
 from nfslab.machine.handed import HandedOver
-from nfslab.results.durable import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from nfslab._core import Load
     from nfslab.context import HostPart, Share
     from nfslab.offered.processes import Part
 
-PLAN: Final = "load_plan.json"
-"""In a run's folder: the plan of the whole load."""
 _PROCESS: Final = re.compile(r"^generator process (\d+) of (\d+)")
 _INSTANTS: Final = ("start_ns", "window_start_ns", "window_end_ns", "end_ns")
 
@@ -42,6 +38,8 @@ class Handed(HandedOver):
     """As `Load.run_part` made them; None: see `lost`."""
     began_ns: int | None
     lost: str | None
+    plan: dict[str, Any]
+    """Of the whole load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,11 @@ class OfHost:
         return self.response_ns / self.answered if self.answered else None
 
 
-def handed_over(part: Part) -> Handed:
-    """What a process of this host handed over."""
-    return Handed(index=part.index, sums=part.sums, began_ns=part.began_ns, lost=part.lost)
+def handed_over(part: Part, plan: dict[str, Any]) -> Handed:
+    """What a process handed over; `plan` is that of the whole load."""
+    return Handed(
+        index=part.index, sums=part.sums, began_ns=part.began_ns, lost=part.lost, plan=plan
+    )
 
 
 def read(host: HostPart) -> list[Handed]:
@@ -75,24 +75,13 @@ def read(host: HostPart) -> list[Handed]:
         raise handed.unreadable(what, error) from error
 
 
-def keep_plan(plan: dict[str, Any], run: Path) -> None:
-    """Of the whole load, into this host's folder of the run."""
-    (run / PLAN).write_bytes(to_json(plan))
-
-
-def plan_of(hosts: Sequence[HostPart]) -> dict[str, Any]:
+def plan_of(of_host: dict[str, list[Handed]]) -> dict[str, Any]:
     """The plan of the whole load, which all hosts had, each with the server as it sees it."""
-    plans: list[dict[str, Any]] = []
-    for host in hosts:
-        try:
-            plan = json.loads((host.folder / PLAN).read_bytes())
-            plan["servers"] = [dict(one) for one in plan["servers"]]
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise _no_point(f"the plan of {host.name} cannot be read: {error}") from error
-        if plans and plan | {"servers": plans[0]["servers"]} != plans[0]:
-            raise _no_point(f"{host.name} had another plan than {hosts[0].name}")
-        plans.append(plan)
-    return plans[0]
+    (first, plan), *others = ((name, one.plan) for name, some in of_host.items() for one in some)
+    for name, other in others:
+        if other | {"servers": plan.get("servers")} != plan:
+            raise _no_point(f"{name} had another plan than {first}")
+    return plan
 
 
 def merged(hosts: Sequence[HostPart]) -> tuple[dict[str, Any], Load, dict[str, OfHost]]:
@@ -109,7 +98,7 @@ def merged(hosts: Sequence[HostPart]) -> tuple[dict[str, Any], Load, dict[str, O
             why=lost[0][1],
             fix="see what ended them: memory, limits, somebody's kill",
         )
-    load = Load(json.dumps(plan_of(hosts)))
+    load = Load(json.dumps(plan_of(of_host)))
     try:
         report = load.merge(sums, lost)
         planned = {one["process"]: one["offered_ops_per_s"] for one in report["processes"]}

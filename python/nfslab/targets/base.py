@@ -135,12 +135,12 @@ class Target(ABC):
         """
         return False
 
-    def handed_on(self, place: Place) -> dict[str, Any]:
+    def endpoint(self, place: Place) -> dict[str, Any]:
         """What those others need to use what is up here, as JSON: for their `taken`."""
         return {}
 
-    def taken(self, told: dict[str, Any]) -> None:
-        """What `handed_on` said where it is up; called before `up`, which makes the rest of it."""
+    def connect_to(self, endpoint: dict[str, Any]) -> None:
+        """What `endpoint` said where it is up; called before `up`, which makes the rest of it."""
         return
 
     @abstractmethod

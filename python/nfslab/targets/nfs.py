@@ -112,14 +112,6 @@ class NfsParameters(TargetParameters):
         """A server and a mount for one run."""
         return self._make_server(), self._make_mount(target)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For a virtual machine: its class is made when it is asked for, and has no name."""
-        return _unpickled, (dict(self), self.model_fields_set)
-
-
-def _unpickled(values: dict[str, Any], given: set[str]) -> NfsParameters:
-    return nfs_parameters().model_construct(given, **values)
-
 
 def _owners(name: str) -> str:
     """Who has such a parameter, in words."""
@@ -219,7 +211,7 @@ class NfsTarget(Target):
         self._is_for_others = server.is_ours
         return self._is_for_others
 
-    def handed_on(self, place: Place) -> dict[str, Any]:
+    def endpoint(self, place: Place) -> dict[str, Any]:
         """Where it is, its ports, its model, and what it keeps."""
         server = self._up[place.path].server
         return {
@@ -230,9 +222,9 @@ class NfsTarget(Target):
             "durability": place.durability.model_dump(mode="json"),
         }
 
-    def taken(self, told: dict[str, Any]) -> None:
+    def connect_to(self, endpoint: dict[str, Any]) -> None:
         """It is mounted here, and served there."""
-        self._elsewhere = told or None
+        self._elsewhere = endpoint or None
 
     def _parts(self) -> tuple[Server, Mounting]:
         """The server and the mount of this host."""

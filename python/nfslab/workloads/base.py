@@ -197,6 +197,8 @@ class Workload(ABC):
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         self.parameters = parameters
+        self.server_spent_s: float | None = None
+        """CPU time of its own server during the timed part, as far as it is known."""
 
     @classmethod
     def of(cls, parameters: WorkloadParameters) -> Workload:
@@ -224,7 +226,7 @@ class Workload(ABC):
         """Can so many client hosts make its load together, with so many processes on each?
 
         One that can splits it by `context.share`, in `prepare` and `measure` on each host, and puts
-        it together in `merged`.
+        it together in `merge`.
         """
         return Availability(
             False,
@@ -244,32 +246,29 @@ class Workload(ABC):
         """Of each of several client hosts with so many processes: the ports that they take."""
         return processes
 
-    def handed_on(self) -> dict[str, Any]:
-        """What client hosts need to load what `prepare` brought up, as JSON: for their `taken`."""
+    def endpoint(self) -> dict[str, Any]:
+        """What client hosts need to load what `prepare` brought up, as JSON: see `connect_to`."""
         return {}
 
-    def taken(self, told: dict[str, Any]) -> None:  # noqa: B027
-        """What `handed_on` said where its server is; called before `check`. From then on `prepare`
+    def connect_to(self, endpoint: dict[str, Any]) -> None:  # noqa: B027
+        """Use the server that has this `endpoint`; called before `check`. From then on `prepare`
         and `measure` are of this host's part of the load alone, and nothing is verified."""
 
-    def loaded(self) -> AbstractContextManager[None]:
-        """Where its server is: around the timed part that client hosts make."""
-        return contextlib.nullcontext()
+    def server_cpu_s(self) -> float | None:
+        """CPU time that its own server has used so far; None where nobody knows."""
+        return None
 
     def require_up(self, within_s: float = 0.0) -> None:  # noqa: B027
         """RunFailed where what it brought up is gone, or goes so soon."""
 
-    def counted(self) -> dict[str, Any]:
-        """What is known of the load by now, as JSON, where its server is on a host of its own.
-
-        There behind the load, for `merged` here; here behind `merged`, for `verify` there.
-        """
+    def account(self) -> dict[str, Any]:
+        """What client hosts did, behind `merge`, as JSON: for `verify` where its server is."""
         return {}
 
-    def take_counted(self, told: dict[str, Any]) -> None:  # noqa: B027
-        """What `counted` said at the other end; RunFailed where it is nothing of the kind."""
+    def add_account(self, account: dict[str, Any]) -> None:  # noqa: B027
+        """Verify with this `account` of client hosts."""
 
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+    def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """The outcome of the whole load; `parts` in the order of hosts, all of them. RunFailed."""
         raise NotImplementedError(f"{self.kind} says that it runs on several hosts")
 
@@ -308,101 +307,6 @@ class Workload(ABC):
     def finish(self, context: RunContext) -> None:
         """Stop what was started; called always, also after an error; must not raise
         because something was never started."""
-
-
-class StandIn(Workload):
-    """Another workload, whose load others make or wait for: it is asked itself whether it can."""
-
-    def __init__(self, inner: Workload) -> None:
-        super().__init__(inner.parameters)
-        self.inner = inner
-        for name in ("kind", "roles", "files_on", "engine", "others_serve", "has_server"):
-            setattr(self, name, getattr(inner, name))
-
-    @classmethod
-    def available(cls) -> Availability:
-        """See `check`."""
-        return Availability(True)
-
-    def check(self) -> Availability:
-        """As the workload that does it says."""
-        return self.inner.check()
-
-    def check_host(self, kind: str) -> Availability:
-        """As the workload that does it says."""
-        return self.inner.check_host(kind)
-
-    def check_hosts(self, hosts: int, processes: int) -> Availability:
-        """As the workload that does it says."""
-        return self.inner.check_hosts(hosts, processes)
-
-    def check_server(self, *, has_our_files: bool) -> Availability:
-        """As the workload that does it says."""
-        return self.inner.check_server(has_our_files=has_our_files)
-
-    def connections(self, processes: int) -> int:
-        """As the workload that does it says."""
-        return self.inner.connections(processes)
-
-    def handed_on(self) -> dict[str, Any]:
-        """As the workload that does it says."""
-        return self.inner.handed_on()
-
-    def taken(self, told: dict[str, Any]) -> None:
-        """The workload that does it is told."""
-        self.inner.taken(told)
-
-    def loaded(self) -> AbstractContextManager[None]:
-        """As the workload that does it says."""
-        return self.inner.loaded()
-
-    def require_up(self, within_s: float = 0.0) -> None:
-        """As the workload that does it says."""
-        self.inner.require_up(within_s)
-
-    def counted(self) -> dict[str, Any]:
-        """As the workload that does it says."""
-        return self.inner.counted()
-
-    def take_counted(self, told: dict[str, Any]) -> None:
-        """The workload that does it is told."""
-        self.inner.take_counted(told)
-
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
-        """As the workload that does it puts it together."""
-        return self.inner.merged(context, parts)
-
-    def load_shape(self) -> LoadShape | None:
-        """As the workload that does it says."""
-        return self.inner.load_shape()
-
-    def owner(self) -> int | None:
-        """As the workload that does it says."""
-        return self.inner.owner()
-
-    def estimate_s(self) -> float:
-        """As the workload that does it says."""
-        return self.inner.estimate_s()
-
-    def estimate_bytes(self) -> dict[str, int]:
-        """As the workload that does it says."""
-        return self.inner.estimate_bytes()
-
-    def prepare(self, context: RunContext) -> None:
-        """Make what it needs."""
-        self.inner.prepare(context)
-
-    def measure(self, context: RunContext) -> Outcome:
-        """Its timed part."""
-        return self.inner.measure(context)
-
-    def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """As the workload that does it says."""
-        return self.inner.verify(context, outcome)
-
-    def finish(self, context: RunContext) -> None:
-        """Stop what was started."""
-        self.inner.finish(context)
 
 
 class OwnCommand(Workload):
@@ -461,6 +365,11 @@ class OwnCommand(Workload):
                 path.with_name(f"{self.kind}.json").write_text(done.stdout, encoding="utf-8")
             raise failure_said(f"the load of {self.kind}", done.returncode, done.stderr)
         return done.stdout
+
+
+def spent(before_s: float | None, after_s: float | None) -> float | None:
+    """CPU time between two readings, as far as both are known."""
+    return None if before_s is None or after_s is None else after_s - before_s
 
 
 def refuse_debug_build(flags: list[str]) -> None:

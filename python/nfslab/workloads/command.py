@@ -387,7 +387,7 @@ class CommandWorkload(Workload):
         metrics = self.parameters.metrics
         return next((one for one in metrics if one.primary), metrics[0] if metrics else None)
 
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+    def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """What the hosts' programs said, put together by the unit."""
         return together(context, parts)
 

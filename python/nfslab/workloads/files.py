@@ -257,7 +257,7 @@ class FilesWorkload(OwnCommand):
         (context.logs / "files.json").write_text(printed, encoding="utf-8")
         return self._outcome(context, json.loads(printed))
 
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+    def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """Sums of what all processes handed over."""
         from nfslab.workloads.files_hosts import merged
 

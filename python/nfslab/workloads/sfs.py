@@ -271,7 +271,7 @@ class SfsWorkload(OwnCommand):
         """Of each host: its threads', each with one mount."""
         return processes * max(self.parameters.threads, len(self.mounts()))
 
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+    def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """The core adds up what all generator processes handed over."""
         from nfslab.offered.hosts import merged
 
@@ -308,7 +308,7 @@ class SfsWorkload(OwnCommand):
     def _measure_part(self, context: RunContext, generators: Generators) -> Outcome:
         """Their load from the common start on; what they handed over is kept."""
         from nfslab.machine.handed import keep
-        from nfslab.offered.hosts import handed_over, keep_plan
+        from nfslab.offered.hosts import handed_over
         from nfslab.offered.processes import START_S, PartFailed
 
         try:
@@ -321,8 +321,8 @@ class SfsWorkload(OwnCommand):
         begins = [one.began_ns for one in generators.parts if one.began_ns is not None]
         if len(begins) == len(generators.parts):
             part.began(max(begins))
-        keep([handed_over(part) for part in generators.parts], context.folder)
-        keep_plan(self._point(context).plan(), context.folder)
+        plan = self._point(context).plan()
+        keep([handed_over(part, plan) for part in generators.parts], context.folder)
         return Outcome(metrics={})
 
     def _outcome(self, context: RunContext, point: dict[str, Any], emulated: bool) -> Outcome:

@@ -53,7 +53,7 @@ def test_a_closed_load_is_served_and_accounted_for(scratch: Path, server: str) -
         assert ("nginx" in commands[0]) == (server == "nginx")
         assert any("serving" in command for command in commands)
         if server == "nginx":
-            _only_the_run_is_answered(work.handed_on(), run.context.logs)
+            _only_the_run_is_answered(work.endpoint(), run.context.logs)
         outcome = work.measure(run.context)
         checks = {one.name: one for one in outcome.checks + work.verify(run.context, outcome)}
         sound(checks)

@@ -26,7 +26,6 @@ from nfslab.databases.postgres.deployment import PostgresDeployment
 from nfslab.databases.postgres.server import ServerElsewhere
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability
-from nfslab.machine.handed import CountedLoad
 from nfslab.results.durable import to_json
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import HostFigures
@@ -54,7 +53,7 @@ SEED_STEP: Final = 0x9E37_79B9_7F4A_7C15
 OVERLAP_LEAST: Final = 0.95
 
 
-class Told(BaseModel):
+class Endpoint(BaseModel):
     """What is told of the server. Not for the records: it has the password."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -85,18 +84,12 @@ class Handed(BaseModel):
     uncounted: int
 
 
-class Counted(CountedLoad):
-    """What the server's host and the prime tell each other of the load."""
-
-    committed: dict[str, int]
-    """By script, of all hosts, warm-up included."""
-    uncounted: int
-
-
 class PartOfLoad:
     """On one of several client hosts: its part of the clients, against the server of all."""
 
-    def __init__(self, whole: PgbenchParameters, database: PostgresDatabase, told: Told) -> None:
+    def __init__(
+        self, whole: PgbenchParameters, database: PostgresDatabase, told: Endpoint
+    ) -> None:
         self.parameters = whole
         self._database, self._told = database, told
         self._server: ServerElsewhere | None = None

@@ -15,7 +15,6 @@ finished there, and each client host measures with its part of the clients (`hos
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from dataclasses import replace
 from functools import cached_property
@@ -28,13 +27,13 @@ from nfslab.machine.availability import Availability
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome, Workload
 from nfslab.workloads.pgbench import execution, hosts, invariant, invocation, outcome
-from nfslab.workloads.pgbench.hosts import Counted, PartOfLoad, Told, possible
+from nfslab.workloads.pgbench.hosts import Endpoint, PartOfLoad, possible
 from nfslab.workloads.pgbench.loading import PgbenchTables
 from nfslab.workloads.pgbench.parameters import PgbenchParameters
 from nfslab.workloads.pgbench.transaction_log import OK, read_transaction_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from nfslab.context import HostPart
     from nfslab.databases.base import Tables
@@ -74,8 +73,6 @@ class PgbenchWorkload(Workload):
         self._room: execution.LogRoom | None = None
         self._part: PartOfLoad | None = None
         """On one of several client hosts."""
-        self._server_cpu_s: float | None = None
-        """While client hosts made the load."""
 
     @property
     def driver(self) -> PgbenchParameters:
@@ -133,48 +130,37 @@ class PgbenchWorkload(Workload):
         """Of each host: at most its clients'."""
         return self.driver.clients
 
-    def handed_on(self) -> dict[str, Any]:
+    def endpoint(self) -> dict[str, Any]:
         """Where the server is, its password, its version, and own scripts."""
         server, paths = self.database.server(), map(invocation.script_path, self.driver.scripts)
-        told = Told(
+        found = Endpoint(
             host=server.host, port=server.port, password=server.password,
             major=self.database.installation.major,
             scripts=[path.read_text(encoding="utf-8") for path in paths],
             folders=[str(place.path) for place in server.places.values()],
         )  # fmt: skip
-        return told.model_dump(mode="json")
+        return found.model_dump(mode="json")
 
-    def taken(self, told: dict[str, Any]) -> None:
+    def connect_to(self, endpoint: dict[str, Any]) -> None:
         """The server that is there is the one to load."""
-        self._part = PartOfLoad(self.driver, self.database, Told.model_validate(told))
+        self._part = PartOfLoad(self.driver, self.database, Endpoint.model_validate(endpoint))
 
-    @contextlib.contextmanager
-    def loaded(self) -> Iterator[None]:
-        """The CPU time of the server meanwhile."""
-        pid = self.database.server().process.pid
-        before = execution.server_cpu_s(pid)
-        yield
-        after = execution.server_cpu_s(pid)
-        known = before is not None and after is not None
-        self._server_cpu_s = after - before if known else None  # type: ignore[operator]
+    def server_cpu_s(self) -> float | None:
+        """Of all its processes."""
+        return execution.server_cpu_s(self.database.server().process.pid)
 
     def require_up(self, within_s: float = 0.0) -> None:
         """RunFailed with the server's last words."""
         if self.database.is_up and self.database.server().ends_within(within_s):
             raise self.database.death("PostgreSQL died in the middle of the run")
 
-    def counted(self) -> dict[str, Any]:
-        """What was committed, and the server's CPU time."""
-        told = Counted(
-            committed=self._committed, uncounted=self._uncounted, server_cpu_s=self._server_cpu_s
-        )
-        return told.model_dump(mode="json")
+    def account(self) -> dict[str, Any]:
+        """What was committed."""
+        return {"committed": self._committed, "uncounted": self._uncounted}
 
-    def take_counted(self, told: dict[str, Any]) -> None:
-        """The other end knows them better."""
-        counted = Counted.read(told)
-        self._committed, self._uncounted = dict(counted.committed), counted.uncounted
-        self._server_cpu_s = counted.server_cpu_s
+    def add_account(self, account: dict[str, Any]) -> None:
+        """The same, of all hosts."""
+        self._committed, self._uncounted = account["committed"], account["uncounted"]
 
     def load_shape(self) -> LoadShape:
         """Closed, or open with `rate`: pgbench's throttle plans each transaction's instant."""
@@ -332,11 +318,11 @@ class PgbenchWorkload(Workload):
         """The one that is loaded; RunFailed where there is none."""
         return self.database.server() if self._part is None else self._part.server()
 
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+    def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """Transactions of all hosts, in order of completion."""
         p, names = self.driver, self.driver.script_names()
         whole = hosts.merged(p, parts)
-        run = replace(whole.run, server_cpu_s=self._server_cpu_s)
+        run = replace(whole.run, server_cpu_s=self.server_spent_s)
         for name, count in whole.committed.items():
             self._committed[name] = self._committed.get(name, 0) + count
         self._uncounted += whole.uncounted

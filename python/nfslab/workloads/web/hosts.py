@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.errors import RunFailed
 from nfslab.machine import handed
-from nfslab.machine.handed import CountedLoad, HandedOver
+from nfslab.machine.handed import HandedOver
 from nfslab.offered.hosts import named
 from nfslab.workloads.base import HostFigures
 from nfslab.workloads.web.search import Found
@@ -40,13 +40,6 @@ class Handed(HandedOver):
     """Of all its loads."""
     found: Found
     """What the search came to: the same on all."""
-
-
-class Counted(CountedLoad):
-    """What a server on a host of its own and the prime tell each other of the load."""
-
-    posts: list[dict[str, Any]]
-    """Of all loads of all hosts; the core looks at them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ part of every load (`hosts`).
 
 from __future__ import annotations
 
-import contextlib
 import json
 import resource
 import shutil
@@ -27,7 +26,7 @@ from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.handed import keep
 from nfslab.machine.users import primary_group, unprivileged_user
 from nfslab.results.records import LoadShape
-from nfslab.workloads.base import Outcome, Workload, refuse_debug_build
+from nfslab.workloads.base import Outcome, Workload, refuse_debug_build, spent
 from nfslab.workloads.web import checks, hosts, outcome
 from nfslab.workloads.web.generators import Generators
 from nfslab.workloads.web.hosts import PARTS_MAX
@@ -39,7 +38,7 @@ from nfslab.workloads.web.servers.nginx import open_files
 from nfslab.workloads.web.servers.registry import serving_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from nfslab.context import HostPart, Share
     from nfslab.results.records import CheckRecord
@@ -91,8 +90,6 @@ class WebWorkload(Workload):
         """How many of this run were begun."""
         self._posts: dict[int, list[dict[str, Any]]] = {}
         """By process: of all its loads."""
-        self._server_cpu_s: float | None = None
-        """During the timed load."""
         # Somebody else's server may be on this machine.
         setattr(self, "others_serve", self.parameters.is_external)  # noqa: B010
 
@@ -165,33 +162,25 @@ class WebWorkload(Workload):
         """Of each host: at most all."""
         return self.parameters.most_connections
 
-    def handed_on(self) -> dict[str, Any]:
+    def endpoint(self) -> dict[str, Any]:
         """Where the server is: hosts connect to nothing else."""
         return {"address": self._address, "host": self._host}
 
-    def taken(self, told: dict[str, Any]) -> None:
+    def connect_to(self, endpoint: dict[str, Any]) -> None:
         """The server that is there is the one to load."""
-        self._address, self._host, self._is_part = str(told["address"]), told["host"], True
+        self._address, self._host = str(endpoint["address"]), endpoint["host"]
+        self._is_part = True
 
-    def counted(self) -> dict[str, Any]:
-        """POSTs of all loads, and the server's CPU time during the timed one."""
-        posts = [writer for some in self._posts.values() for writer in some]
-        return hosts.Counted(posts=posts, server_cpu_s=self._server_cpu_s).model_dump(mode="json")
+    def account(self) -> dict[str, Any]:
+        """POSTs of all loads."""
+        return {"posts": [writer for some in self._posts.values() for writer in some]}
 
-    def take_counted(self, told: dict[str, Any]) -> None:
-        """The other end knows them better."""
-        counted = hosts.Counted.read(told)
-        self._posts, self._server_cpu_s = {0: counted.posts}, counted.server_cpu_s
+    def add_account(self, account: dict[str, Any]) -> None:
+        """The same, of all hosts."""
+        self._posts = {0: account["posts"]}
 
-    @contextlib.contextmanager
-    def loaded(self) -> Iterator[None]:
-        """The CPU time of the server meanwhile."""
-        before_s = self._cpu_s()
-        yield
-        after_s = self._cpu_s()
-        self._server_cpu_s = None if before_s is None or after_s is None else after_s - before_s
-
-    def _cpu_s(self) -> float | None:
+    def server_cpu_s(self) -> float | None:
+        """Of the web server and its application."""
         return None if self._serving is None else self._serving.cpu_s()
 
     def require_up(self, within_s: float = 0.0) -> None:
@@ -296,10 +285,12 @@ class WebWorkload(Workload):
         if share is not None:
             generators.start()  # before all are told when to begin
         lead_s = 0.0 if share is None else START_S
-        with self.loaded(), context.timed(lead_s=lead_s) as part, context.phase("load"):
+        before_s = self.server_cpu_s()
+        with context.timed(lead_s=lead_s) as part, context.phase("load"):
             if share is None:
                 generators.start(part.watcher)
             made = self._kept(generators.run(None if share is None else part.start_ns))
+        self.server_spent_s = spent(before_s, self.server_cpu_s())
         for one in made:
             part.was(one.report["start_monotonic_ns"], one.report["window_end_ns"])
         if share is not None:
@@ -353,7 +344,7 @@ class WebWorkload(Workload):
         keep(handed, context.folder)
         return Outcome(metrics={})
 
-    def merged(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
+    def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """The core adds up what the processes of all hosts handed over."""
         whole = hosts.merged(parts)
         refuse_debug_build(whole.report["flags"])
@@ -372,7 +363,7 @@ class WebWorkload(Workload):
         if p.on_lines:
             found.steps.append(step_of(report, p, searched=False))
         return Outcome(
-            metrics=outcome.metrics(report, p, found, self._server_cpu_s),
+            metrics=outcome.metrics(report, p, found, self.server_spent_s),
             samples=outcome.samples(report, found),
             completions=[outcome.completions(report)],
             checks=checks.of_load(report, p, found),
@@ -418,8 +409,7 @@ class WebWorkload(Workload):
             text = json.dumps(counters, indent=1)
             (context.logs / "server-counters.json").write_text(text, encoding="utf-8")
         log = served.post_log if serving.records_posts else None
-        posts = [writer for some in self._posts.values() for writer in some]
-        return [checks.posts(log, posts), *checks.of_server(counters)]
+        return [checks.posts(log, self.account()["posts"]), *checks.of_server(counters)]
 
     def finish(self, context: RunContext) -> None:
         """The server goes; a generator has ended, or the journal ends it."""
