@@ -16,7 +16,7 @@ from nfslab.hosts.namespace import NamespaceHost
 from nfslab.machine.resources import Resources
 from nfslab.machine.undo import LINK_TOKEN_DIGITS, NETWORK_NAMESPACES
 
-from tests.waiting import NO_LIMIT_S
+from tests.cluster.test_here import Heard
 
 usable = NamespaceHost.available()
 needs_namespaces = pytest.mark.skipif(not usable.ok, reason=usable.reason)
@@ -52,9 +52,13 @@ def test_each_has_an_address_and_a_network_of_its_own(resources: Resources) -> N
         assert all(one in allowed for one in addresses)
         with socket.create_server((cluster.link.server, 0)):
             pass  # ours, as they see us
-        agents = [one.begin("nfslab.experiment.in_part") for one in members]
-        for agent in agents:
-            assert agent.events(NO_LIMIT_S), "it has entered its network before it speaks"
+        said = [Heard() for _ in members]
+        agents = [
+            one.begin("nfslab.experiment.in_part", heard.put)
+            for one, heard in zip(members, said, strict=True)
+        ]
+        for heard in said:
+            heard.next("ready")  # it has entered its network before it speaks
         ours = os.stat("/proc/self/ns/net").st_ino
         assert len({ours, *map(network_of, agents)}) == 4
         for agent in agents:

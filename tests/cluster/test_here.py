@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +22,32 @@ PART = "nfslab.offered.part"
 
 
 @pytest.fixture
-def agent(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> Agent:
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def agent(resources: Resources, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> Agent:
     # One that is still busy with its imports is killed after that: it has to end by itself.
     monkeypatch.setattr(children, "LEAVE_S", NO_LIMIT_S)
     (member,) = ClusterHere([MemberHere("here", resources)]).members
-    return member.begin(PART)
+    return member.begin(PART, heard.put)
 
 
 def folder_of(pid: int) -> Path:
     return Path(os.readlink(f"/proc/{pid}/cwd"))
 
 
-def test_orders_reach_it_and_what_it_left_comes_home(agent: Agent, tmp_path: Path) -> None:
+def test_orders_reach_it_and_what_it_left_comes_home(
+    agent: Agent, heard: Heard, tmp_path: Path
+) -> None:
     pid = agent._child.process.pid  # type: ignore[attr-defined]
     folder = folder_of(pid)
     (folder / "samples").mkdir()
     (folder / "samples" / "one").write_bytes(b"\0" * 4096)
     agent.tell("plan", plan={"no": "plan"})
-    assert heard(agent, "error")["kind"] == "config"
-    assert heard(agent, "ended")["why"] == "exit code 1"
+    assert heard.next("error")["kind"] == "config"
+    assert heard.next("ended")["why"] == "exit code 1"
     agent.fetch(tmp_path / "home")
     assert (tmp_path / "home" / "samples" / "one").read_bytes() == b"\0" * 4096
     agent.end()
@@ -48,9 +55,9 @@ def test_orders_reach_it_and_what_it_left_comes_home(agent: Agent, tmp_path: Pat
     assert not folder.exists()
 
 
-def test_a_kill_is_told(agent: Agent) -> None:
+def test_a_kill_is_told(agent: Agent, heard: Heard) -> None:
     os.kill(agent._child.process.pid, 9)  # type: ignore[attr-defined]
-    assert heard(agent, "ended")["why"] == "killed by SIGKILL"
+    assert heard.next("ended")["why"] == "killed by SIGKILL"
     agent.end()
 
 
@@ -59,7 +66,7 @@ def test_what_a_killed_owner_left_goes_with_the_next_start(state: Path) -> None:
     begin = (
         "import os, sys\nfrom nfslab.cluster.here import MemberHere\n"
         "from nfslab.machine.resources import Resources\n"
-        f"agent = MemberHere('here', Resources('killed')).begin({PART!r})\n"
+        f"agent = MemberHere('here', Resources('killed')).begin({PART!r}, id)\n"
         "print(agent._folder.path, flush=True)\nsys.stdin.read()\n"
     )
     argv = [sys.executable, "-c", begin]
@@ -73,16 +80,16 @@ def test_what_a_killed_owner_left_goes_with_the_next_start(state: Path) -> None:
     assert not folder.exists()
 
 
-_unheard: weakref.WeakKeyDictionary[Agent, list[dict[str, Any]]] = weakref.WeakKeyDictionary()
+class Heard:
+    """What an agent says: it is begun with `put`."""
 
+    def __init__(self) -> None:
+        self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.put = self._said.put
 
-def heard(agent: Agent, name: str) -> dict[str, Any]:
-    """The next event of that name; what came before it is of no interest, what came after it is."""
-    waiting = _unheard.setdefault(agent, [])
-    while True:
-        while waiting:
-            event = waiting.pop(0)
+    def next(self, name: str) -> dict[str, Any]:
+        """The next event of that name; what comes before it is of no interest."""
+        while True:
+            event = self._said.get(timeout=NO_LIMIT_S)
             if event["event"] == name:
                 return event
-        waiting += agent.events(NO_LIMIT_S)
-        assert waiting, f"nothing was said within {NO_LIMIT_S} s"

@@ -19,7 +19,7 @@ from nfslab.errors import RunFailed
 
 from tests.cli.invocation import nfslab
 from tests.cluster.clusters import Cluster, Watched, ended
-from tests.cluster.test_here import PART, heard
+from tests.cluster.test_here import PART, Heard
 from tests.waiting import NO_LIMIT_S, until
 
 pytestmark = [pytest.mark.long, pytest.mark.system]
@@ -51,7 +51,8 @@ def test_orders_reach_an_agent_and_what_it_left_comes_home(
 ) -> None:
     there = connect(section(cluster))
     (member,) = there.members
-    agent = member.begin(PART)
+    heard = Heard()
+    agent = member.begin(PART, heard.put)
     (pid,) = agents_of(cluster.workers["one"])
     folder = Path(os.readlink(f"/proc/{pid}/cwd"))
     (folder / "samples").mkdir()
@@ -59,8 +60,8 @@ def test_orders_reach_an_agent_and_what_it_left_comes_home(
     (folder / "samples" / "one").write_bytes(content)
     (folder / "link").symlink_to("/etc/passwd")
     agent.tell("plan", plan={"no": "plan"})
-    assert heard(agent, "error")["kind"] == "config"
-    assert heard(agent, "ended")["why"] == "exit code 1"
+    assert heard.next("error")["kind"] == "config"
+    assert heard.next("ended")["why"] == "exit code 1"
     agent.fetch(tmp_path / "home")
     assert [path.name for path in sorted((tmp_path / "home").iterdir())] == ["samples"]
     assert (tmp_path / "home" / "samples" / "one").read_bytes() == content
@@ -87,9 +88,10 @@ def test_a_host_that_is_gone_or_stands_still_is_lost(
     monkeypatch.setattr(remote, "SILENCE_S", 3.0)
     there = connect(section(cluster))
     (member,) = there.members
-    agent = member.begin(PART)
+    heard = Heard()
+    member.begin(PART, heard.put)
     cluster.workers["one"].send_signal(number)
-    assert heard(agent, "lost")["why"].startswith("one ")
+    assert heard.next("lost")["why"].startswith("one ")
     with pytest.raises(RunFailed, match="one did not answer"):
         member.clocks()
     there.close()
@@ -99,7 +101,7 @@ PRIME = """
 import sys
 from nfslab.cluster.settings import ClusterSection, connect
 there = connect(ClusterSection(scheduler=sys.argv[1], certificates=sys.argv[2]))
-there.members[0].begin("nfslab.offered.part")
+there.members[0].begin("nfslab.offered.part", id)
 print("begun", flush=True)
 sys.stdin.read()
 """

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nfslab.cluster.base import Agent, Clocks, Cluster, Member, Patience
+from nfslab.cluster.base import Agent, Clocks, Cluster, Member, Patience, Said
 from nfslab.experiment import in_part, members
 from nfslab.experiment.host_facts import SERVER_HERE, facts
 from nfslab.experiment.in_part import Prime, part
@@ -86,10 +86,10 @@ class MemberInMemory(Member):
         record = ClockRecord(offset_ns=offset_ns, error_ns=self.error_ns)
         return Clocks(record, record)
 
-    def begin(self, module: str) -> Agent:
+    def begin(self, module: str, said: Said) -> Agent:
         """See `Member.begin`."""
         assert module == "nfslab.experiment.in_part"
-        agent = AgentInMemory(self)
+        agent = AgentInMemory(self, said)
         self.hosts.agents.append(agent)
         return agent
 
@@ -97,10 +97,11 @@ class MemberInMemory(Member):
 class AgentInMemory(Agent):
     """The agent's program in threads of this process."""
 
-    def __init__(self, member: MemberInMemory) -> None:
+    def __init__(self, member: MemberInMemory, said: Said) -> None:
+        super().__init__(said)
         self.member = member
         self._turns = turns = member.hosts.clock
-        self._orders, self._said = Way(turns), Way(turns)
+        self._orders = Way(turns)
         self._lines = Lines(LINE_BYTES_MAX)
         number = len(member.hosts.agents)
         self.folder = member.hosts.folder / f"agent-{member.name}-{number}"
@@ -112,7 +113,7 @@ class AgentInMemory(Agent):
 
     def _run(self) -> None:
         code = part(Prime(self._read, self._write), self.folder)
-        self._said.put({"event": "ended", "why": f"exit code {code}"})
+        self._said({"event": "ended", "why": f"exit code {code}"})
         own = [one for one in self._turns.of_host(self.clock) if one is not self._thread]
         self._turns.end(own)
 
@@ -124,7 +125,7 @@ class AgentInMemory(Agent):
             raise BrokenPipeError
         for line in self._lines.feed(text):
             assert line is not None
-            self._said.put(json.loads(line))
+            self._said(json.loads(line))
         return len(text)
 
     def tell(self, name: str, **content: Any) -> None:
@@ -133,11 +134,6 @@ class AgentInMemory(Agent):
         assert isinstance(member, MemberInMemory)
         self._orders.seconds = member.orders_take_s
         self._orders.put(order(name, **content))
-
-    def events(self, timeout_s: float) -> list[dict[str, Any]]:
-        """See `Agent.events`."""
-        found = self._said.get(timeout_s)
-        return [] if found is None else [found]
 
     def fetch(self, destination: Path) -> None:
         """See `Agent.fetch`."""
@@ -154,7 +150,7 @@ class AgentInMemory(Agent):
     def kill(self) -> None:
         """Ends it where it is, without its teardown."""
         self.hang()
-        self._said.put({"event": "ended", "why": "killed by SIGKILL"})
+        self._said({"event": "ended", "why": "killed by SIGKILL"})
 
     def hang(self) -> None:
         """Stops it where it is: it says nothing more."""

@@ -103,7 +103,9 @@ class _Member:
 
 def some_hosts(count: int) -> tuple[RunHosts, list[_Member]]:
     found, members = RunHosts(lambda _: None, lambda: None), [_Member(n) for n in range(count)]
-    found.hosts.extend(RunHost(member, member) for member in members)  # type: ignore[arg-type]
+    for member in members:
+        found.hosts.append(host := RunHost(member))  # type: ignore[arg-type]
+        host.agent = member  # type: ignore[assignment]
     return found, members
 
 
@@ -139,7 +141,7 @@ def test_a_host_that_waits_in_vain_is_told_of() -> None:
     for number, gate in enumerate(["rewrite: start", "seeks: start"]):
         member = Silent()
         member.name = f"host{number}"
-        hosts.hosts.append(RunHost(member, None, gate=gate))  # type: ignore[arg-type]
+        hosts.hosts.append(RunHost(member, gate=gate))  # type: ignore[arg-type]
     with pytest.raises(RunFailed, match="host0 waits for host1 at 'rewrite: start' in vain"):
         hosts._let_meet()
     hosts.hosts[1].gate = None
@@ -153,7 +155,7 @@ def test_a_host_that_says_nothing_of_its_server_is_named() -> None:
     class Silent:
         name = "filer"
 
-    host = RunHost(Silent(), None, serves=True)  # type: ignore[arg-type]
+    host = RunHost(Silent(), serves=True)  # type: ignore[arg-type]
     for said in ({}, {"serves": {"endpoint": None}}, {"serves": {"endpoint": ["127.0.0.1"]}}):
         host.said = said
         with pytest.raises(RunFailed, match="server host filer did not say"):
@@ -520,7 +522,7 @@ def test_time_in_which_we_stood_still_is_nobodys_silence(
     with clock.replaced(Standing()):
         member = SimpleNamespace(name="host1", patience=Patience(load_s=2.0))
         hosts = RunHosts(lambda _: None, lambda: None)
-        host = RunHost(member, None)  # type: ignore[arg-type]
+        host = RunHost(member)  # type: ignore[arg-type]
         hosts.hosts.append(host)
         with pytest.raises(RunFailed, match="was lost") if is_lost else contextlib.nullcontext():
             hosts.await_all("measured", "load_s")

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab.captures.analysis import Fault, in_words
@@ -32,8 +31,6 @@ TRIES: Final = 3
 """A task that ends its process so often is not given to another one."""
 LOOK_S: Final = 0.05
 """How soon a task is begun that had to wait, and the end is seen."""
-LISTEN_S: Final = 0.2
-"""How soon who listens to an agent notices that it is no longer needed."""
 STATE: Final = ("read_bytes", "frames", "calls")
 """Of a process's progress, what is looked at."""
 
@@ -75,7 +72,7 @@ class _Worker:
     """A process, and what it does."""
 
     member: Member
-    agent: Agent
+    agent: Agent = field(init=False)
     task: Stretch | None = None
     state: TraceProgress | None = None
 
@@ -95,8 +92,6 @@ class Pool:
         self._tries: Counter[Stretch] = Counter()
         self._workers: list[_Worker] = []
         self._said: queue.SimpleQueue[tuple[_Worker, dict[str, Any]]] = queue.SimpleQueue()
-        self._listeners: list[threading.Thread] = []
-        self._over = False
 
     def begin(self, workers: int) -> None:
         """So many processes, at work."""
@@ -113,34 +108,22 @@ class Pool:
 
     def end(self) -> None:
         """No process is left."""
-        self._over = True
         for worker in self._workers:
             worker.agent.end()
-        for listener in self._listeners:
-            listener.join()
 
     def _begin(self) -> None:
         """One more process, on the member with the fewest; one that starts none is lost."""
         counts = Counter(worker.member.name for worker in self._workers)
         member = min(self._members, key=lambda one: counts[one.name])
         try:
-            worker: _Worker = _Worker(member, member.begin(MODULE))
+            worker = _Worker(member)
+            worker.agent = member.begin(MODULE, lambda said: self._said.put((worker, said)))
         except RunFailed as error:
             self._without(member, error.in_a_line(": "))
             self._begin()
             return
         self._workers.append(worker)
-        listener = threading.Thread(target=self._listen, args=(worker,), daemon=True)
-        self._listeners.append(listener)
-        listener.start()
         self._give(worker)
-
-    def _listen(self, worker: _Worker) -> None:
-        while not self._over:
-            for event in worker.agent.events(LISTEN_S):
-                self._said.put((worker, event))
-                if event["event"] in ("ended", "lost"):
-                    return
 
     def _give(self, worker: _Worker) -> None:
         waiting = self._work.waiting

@@ -15,6 +15,7 @@ an agent whose host is gone is not begun elsewhere.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
     from nfslab.machine.clock_pair import Trip
 
+Said = Callable[[dict[str, Any]], object]
+"""Who is given what an agent says."""
 SILENCE_S: Final = 5.0
 """Without a sign of life from a member on another machine, until it counts as lost."""
 FOLDER_BYTES_MAX: Final = 8 << 30
@@ -77,16 +80,12 @@ class Agent(ABC):
 
     member: Member
 
+    def __init__(self, said: Said) -> None:
+        self._said = said
+
     @abstractmethod
     def tell(self, name: str, **content: Any) -> None:
         """An order; an agent that is gone is found out by its events."""
-
-    @abstractmethod
-    def events(self, timeout_s: float) -> list[dict[str, Any]]:
-        """What it said since, in order; waits so long for the first one.
-
-        The last ones: `ended` with `why`, when it has ended; `lost` with `why`, when the member is.
-        """
 
     @abstractmethod
     def fetch(self, destination: Path) -> None:
@@ -133,8 +132,12 @@ class Member(ABC):
         """Compared now: of several round trips the shortest, with half of it as the error."""
 
     @abstractmethod
-    def begin(self, module: str) -> Agent:
-        """Start `python -m module` there, of the same nfslab; RunFailed."""
+    def begin(self, module: str, said: Said) -> Agent:
+        """Start `python -m module` there, of the same nfslab; RunFailed.
+
+        `said` is given what it says, in order, by threads that are not the caller's. The last one:
+        `ended` with `why`, when it has ended, or `lost` with `why`, when the member is.
+        """
 
 
 class Cluster(ABC):

@@ -43,6 +43,7 @@ from nfslab.vm.run import Boot
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nfslab.cluster.base import Said
     from nfslab.cluster.bridge import Bridge
     from nfslab.machine.resources import Entry, Resources
     from nfslab.vm.guest import Guest
@@ -73,7 +74,7 @@ class GuestAgent(Listened):
 
     member: GuestMember
 
-    def __init__(self, member: GuestMember, module: str, folder: Entry) -> None:
+    def __init__(self, member: GuestMember, module: str, folder: Entry, said: Said) -> None:
         ours = [f"{name}={value}" for name, value in importing_us().items()]
         self._command = ["env", *ours, sys.executable, "-P", "-m", module]
         self._lines = Lines(SAID_MAX)
@@ -82,7 +83,7 @@ class GuestAgent(Listened):
         self._untold: list[bytes] = []
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._left = threading.Event()
-        super().__init__(member, folder)
+        super().__init__(member, folder, said)
 
     def tell(self, name: str, **content: Any) -> None:
         """See `Agent.tell`."""
@@ -129,7 +130,7 @@ class GuestAgent(Listened):
             if said.get("event") == "clock":
                 self._answers.put(said | {"heard_ns": heard_ns})
             else:
-                self._said.put(said)
+                self._said(said)
 
     def flush(self) -> None:
         """Nothing is kept back."""
@@ -155,11 +156,11 @@ class GuestAgent(Listened):
             why = one_line(error)
             if isinstance(error, NfslabError):
                 # With the end of its console, and what to do.
-                self._said.put({"event": "error", **error_content(error)})
+                self._said({"event": "error", **error_content(error)})
         with self._telling:
             self._guest = None
         self._answers.put({})
-        self._said.put({"event": "ended", "why": why})
+        self._said({"event": "ended", "why": why})
 
     def _look(self, guest: Guest) -> Any:
         def look() -> None:
@@ -233,7 +234,7 @@ class GuestMember(Member):
             trips.append(round_trip(here, there, said["heard_ns"]))
         return Clocks.of(trips)
 
-    def begin(self, module: str) -> GuestAgent:
+    def begin(self, module: str, said: Said) -> GuestAgent:
         """See `Member.begin`. It boots meanwhile; what goes wrong with that is an event."""
         try:
             folder = working_folder(self.name, self._begun, self._resources)
@@ -242,7 +243,7 @@ class GuestMember(Member):
                 f"no working folder can be made for {self.name}", why=str(error),
                 fix="make room for temporary files",
             ) from error  # fmt: skip
-        self._agent = GuestAgent(self, module, folder)
+        self._agent = GuestAgent(self, module, folder, said)
         return self._agent
 
     def boot(self, command: Sequence[str], work: Path) -> Boot:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import queue
+import os
 import shutil
+import signal
 import tempfile
 import threading
 from abc import abstractmethod
@@ -23,6 +24,7 @@ from nfslab.results.records import ClockRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from nfslab.cluster.base import Said
     from nfslab.machine.children import Child
     from nfslab.machine.resources import Entry, Resources
 
@@ -30,27 +32,17 @@ if TYPE_CHECKING:
 class Listened(Agent):
     """An agent with a thread that listens to it, and a working folder on this machine."""
 
-    def __init__(self, member: Member, folder: Entry) -> None:
+    def __init__(self, member: Member, folder: Entry, said: Said) -> None:
         """`_listen` is begun: what it needs has to be there."""
+        super().__init__(said)
         self.member = member
         self._folder = folder
-        self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._listener = threading.Thread(target=self._listen, daemon=True, name="agent")
         self._listener.start()
 
     @abstractmethod
     def _listen(self) -> None:
-        """Put what it says until it has ended."""
-
-    def events(self, timeout_s: float) -> list[dict[str, Any]]:
-        """See `Agent.events`."""
-        found: list[dict[str, Any]] = []
-        try:
-            found.append(self._said.get(timeout=max(timeout_s, 0.0)))
-            while True:
-                found.append(self._said.get_nowait())
-        except queue.Empty:
-            return found
+        """Pass on what it says until it has ended."""
 
     def fetch(self, destination: Path) -> None:
         """See `Agent.fetch`."""
@@ -67,22 +59,26 @@ class Listened(Agent):
 class AgentHere(Listened):
     """A child of ours."""
 
-    def __init__(self, member: Member, child: Child, folder: Entry) -> None:
+    def __init__(self, member: Member, child: Child, folder: Entry, said: Said) -> None:
         self._child = child
-        super().__init__(member, folder)
+        super().__init__(member, folder, said)
+
+    @property
+    def folder(self) -> Path:
+        """Its working folder."""
+        return self._folder.path
 
     def tell(self, name: str, **content: Any) -> None:
         """See `Agent.tell`."""
         self._child.tell(name, **content)
 
-    def end(self) -> None:
-        """See `Agent.end`."""
-        stdin = self._child.process.stdin
-        assert stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            stdin.close()
-        if not self._child.ends_within(children.LEAVE_S):
-            self._child.process.kill()
+    def end(self, patience_s: float | None = None) -> None:
+        """See `Agent.end`; it is waited for so long."""
+        # Who is just told something holds its input, maybe for ever.
+        threading.Thread(target=self._close_input, daemon=True).start()
+        if not self._child.ends_within(children.LEAVE_S if patience_s is None else patience_s):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.process.pid, signal.SIGKILL)
         self._listener.join()
         self._child.leave()
         self._child.see_end()
@@ -91,14 +87,20 @@ class AgentHere(Listened):
             recover()
         self._folder.undo()
 
+    def _close_input(self) -> None:
+        stdin = self._child.process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            stdin.close()
+
     def _listen(self) -> None:
         try:
             for _, event in children.events([self._child]):
-                self._said.put(event)
+                self._said(event)
         except (RunFailed, ValueError) as error:
             # Too much, or no event: whoever says that is not heard any further.
             self._child.process.kill()
-            self._said.put({"event": "ended", "why": one_line(error)})
+            self._said({"event": "ended", "why": one_line(error)})
 
 
 class MemberHere(Member):
@@ -127,13 +129,13 @@ class MemberHere(Member):
         """The same clocks: 0, exactly."""
         return Clocks(ClockRecord(), ClockRecord())
 
-    def begin(self, module: str) -> AgentHere:
+    def begin(self, module: str, said: Said) -> AgentHere:
         """See `Member.begin`."""
         folder = None
         try:
             folder = working_folder(self.name, self._begun, self._resources)
             child = children.begin(module, cwd=folder.path, before=self._before)
-            return AgentHere(self, child, folder)
+            return AgentHere(self, child, folder, said)
         except OSError as error:
             if folder is not None:
                 folder.undo()

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import os
 import queue
-import shutil
-import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Final
 
 from nfslab import clock
 from nfslab.cluster.base import SILENCE_S
+from nfslab.cluster.here import AgentHere, MemberHere
 from nfslab.cluster.identity import difference, facts_here, limits_here
-from nfslab.errors import one_line
-from nfslab.machine import children
+from nfslab.errors import RunFailed, one_line
 from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.journal import boot_id
 from nfslab.machine.processes import TOKEN_VARIABLE
@@ -34,92 +32,52 @@ from nfslab.machine.undo import Scope, end_strays
 GRACE_S: Final = 0.8
 """After `SILENCE_S`: so long a load may outlive its prime."""
 LOOK_S: Final = 0.2
-PIECE_BYTES: Final = 64 << 10
-PIECES_MAX: Final = 64
-"""Of what an agent said, how much waits for the prime before the agent has to."""
+UNREAD_MAX: Final = 64
+"""Events that wait for the prime before an agent has to."""
 DOCTOR_S: Final = 60.0
 BUSY: Final = "another nfslab holds this host"
 
 
-Said: TypeAlias = "queue.Queue[tuple[int, str, bytes]]"
+class Orders:
+    """Of an agent: a thread tells them, in the order of their places."""
 
+    def __init__(self, agent: AgentHere) -> None:
+        self.agent = agent
+        self._orders: queue.SimpleQueue[tuple[str, dict[str, Any]] | None] = queue.SimpleQueue()
+        self._early: dict[int, tuple[str, dict[str, Any]]] = {}
+        self._passed = 0
+        threading.Thread(target=self._tell, daemon=True, name="agent").start()
 
-class HostedAgent:
-    """A child of ours on this machine: a thread writes its orders, another reads its words."""
-
-    def __init__(self, number: int, module: str, said: Said) -> None:
-        """Start it; OSError."""
-        self.number = number
-        self.folder = Path(tempfile.mkdtemp(prefix="agent-", dir=HostActor.folder))
-        self._child = children.begin(module, cwd=self.folder)
-        self._said = said
-        self._orders: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._early: dict[int, bytes] = {}
-        self._written = 0
-        self._left = False
-        self._threads = [
-            threading.Thread(target=work, daemon=True, name="agent")
-            for work in (self._write, self._read)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def order(self, place: int, text: bytes) -> None:
-        """Bytes for its standard input, in the order of their places."""
-        self._early[place] = text
-        while self._written in self._early:
-            self._orders.put(self._early.pop(self._written))
-            self._written += 1
+    def put(self, place: int, name: str, content: dict[str, Any]) -> None:
+        """One of them."""
+        self._early[place] = (name, content)
+        while self._passed in self._early:
+            self._orders.put(self._early.pop(self._passed))
+            self._passed += 1
 
     def end(self, patience_s: float) -> None:
-        """Close its input, wait so long, kill it and what it started; its folder goes."""
-        self._left = True
+        """The agent ends within so long, or is ended."""
         self._orders.put(None)
-        if not self._child.ends_within(patience_s):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.process.pid, signal.SIGKILL)
-            self._child.process.wait()
-        for thread in self._threads:
-            thread.join(GRACE_S)
-        self._child.complaints.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.agent.end(patience_s)
 
-    def _write(self) -> None:
-        stdin = self._child.process.stdin
-        assert stdin is not None
-        with contextlib.suppress(OSError):
-            while (text := self._orders.get()) is not None:
-                stdin.write(text)
-                stdin.flush()
-        with contextlib.suppress(OSError):
-            stdin.close()
-
-    def _read(self) -> None:
-        stdout = self._child.process.stdout
-        assert stdout is not None
-        while piece := os.read(stdout.fileno(), PIECE_BYTES):
-            self._put("said", piece)
-        self._put("ended", self._child.fate().encode())
-        stdout.close()
-
-    def _put(self, kind: str, content: bytes) -> None:
-        while not self._left:
-            with contextlib.suppress(queue.Full):
-                self._said.put((self.number, kind, content), timeout=LOOK_S)
-                return
+    def _tell(self) -> None:
+        while (order := self._orders.get()) is not None:
+            self.agent.tell(order[0], **order[1])
 
 
 class HostActor:
     """One prime's visit. Coroutines run on the worker's loop, side by side."""
 
-    folder: ClassVar[Path | None] = None
-    """The worker's own, which is in its journal: agents' folders are made in it."""
+    member: ClassVar[MemberHere]
+    """This machine, as the worker that runs here has it."""
     on_stop: ClassVar[Callable[[], object]] = staticmethod(lambda: None)
     """Ends the worker."""
 
     def __init__(self, prime: dict[str, Any]) -> None:
-        self._agents: dict[int, HostedAgent] = {}
-        self._said: Said = queue.Queue(PIECES_MAX)
+        self._agents: dict[int, Orders] = {}
+        self._left: set[int] = set()
+        """Agents that nobody listens to any more."""
+        self._said: queue.Queue[tuple[int, dict[str, Any]]] = queue.Queue(UNREAD_MAX)
         self._heard_s = clock.monotonic()
         self.is_over = False
         self._ending = threading.Lock()
@@ -143,20 +101,21 @@ class HostActor:
 
     async def begin(self, number: int, module: str) -> str:
         """Start an agent; why not, or nothing."""
+        said = functools.partial(self._put, number)
         try:
-            agent = await asyncio.to_thread(HostedAgent, number, module, self._said)
-        except OSError as error:
-            return one_line(error)
-        self._agents[number] = agent
+            agent = await asyncio.to_thread(self.member.begin, module, said)
+        except RunFailed as error:
+            return error.why or error.what
+        self._agents[number] = Orders(agent)
         return ""
 
-    async def order(self, number: int, place: int, text: bytes) -> None:
-        """Bytes for an agent."""
-        if agent := self._agents.get(number):
-            agent.order(place, text)
+    async def order(self, number: int, place: int, name: str, content: dict[str, Any]) -> None:
+        """One for an agent."""
+        if orders := self._agents.get(number):
+            orders.put(place, name, content)
 
-    async def said(self, wait_s: float) -> list[tuple[int, str, bytes]]:
-        """What agents said since, after so long at most: (agent, "said" or "ended", bytes)."""
+    async def said(self, wait_s: float) -> list[tuple[int, dict[str, Any]]]:
+        """What agents said since, after so long at most."""
         now_s = clock.monotonic()
         if self.is_over or now_s - self._heard_s >= SILENCE_S:
             raise RuntimeError(f"it has not heard of us for {now_s - self._heard_s:.1f} s")
@@ -165,16 +124,19 @@ class HostActor:
 
     async def listed(self, number: int) -> list[tuple[str, bool]]:
         """Paths in an agent's folder, and whether each is a folder."""
-        return await asyncio.to_thread(lambda: list(listed(self._agents[number].folder)))
+        return await asyncio.to_thread(lambda: list(listed(self._agents[number].agent.folder)))
 
     async def read(self, number: int, path: str, offset: int, size: int) -> bytes:
         """A piece of a file in an agent's folder."""
-        return await asyncio.to_thread(_piece, self._agents[number].folder / path, offset, size)
+        return await asyncio.to_thread(
+            _piece, self._agents[number].agent.folder / path, offset, size
+        )
 
     async def end(self, number: int, patience_s: float) -> None:
         """End an agent."""
-        if agent := self._agents.pop(number, None):
-            await asyncio.to_thread(agent.end, patience_s)
+        self._left.add(number)
+        if orders := self._agents.pop(number, None):
+            await asyncio.to_thread(orders.end, patience_s)
 
     async def leave(self) -> None:
         """The prime goes: all agents end, and the host is free."""
@@ -184,6 +146,7 @@ class HostActor:
         """All agents, and what they started in sessions of their own: it carries the token, too."""
         with self._ending:
             agents = list(self._agents.values())
+            self._left.update(self._agents)
             self._agents.clear()
             enders = [threading.Thread(target=one.end, args=(GRACE_S,)) for one in agents]
             for ender in enders:
@@ -194,11 +157,18 @@ class HostActor:
                 end_strays(Scope(token, True), [])
             self.is_over = True
 
-    def _take(self, wait_s: float) -> list[tuple[int, str, bytes]]:
+    def _put(self, number: int, event: dict[str, Any]) -> None:
+        """An agent whose words nobody takes waits."""
+        while number not in self._left:
+            with contextlib.suppress(queue.Full):
+                self._said.put((number, event), timeout=LOOK_S)
+                return
+
+    def _take(self, wait_s: float) -> list[tuple[int, dict[str, Any]]]:
         found = []
         with contextlib.suppress(queue.Empty):
             found.append(self._said.get(timeout=wait_s))
-            while len(found) < PIECES_MAX:
+            while len(found) < UNREAD_MAX:
                 found.append(self._said.get_nowait())
         return found
 

@@ -13,7 +13,6 @@ import contextlib
 import itertools
 import json
 import logging
-import queue
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,14 +22,14 @@ from nfslab.cluster.hosted import HostActor
 from nfslab.cluster.identity import difference, facts_here, shown
 from nfslab.cluster.landing import Landing
 from nfslab.errors import RunFailed, UsageError, one_line
-from nfslab.machine.agent import Lines, order
-from nfslab.machine.children import LEAVE_S, SAID_MAX
+from nfslab.machine.children import LEAVE_S
 from nfslab.machine.clock_pair import clock_pair, round_trip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from nfslab.cluster.base import Said
     from nfslab.cluster.certificates import Papers
 
 CONNECT_S: Final = 5.0
@@ -41,8 +40,6 @@ BEAT_S: Final = 0.4
 """How long a host keeps a question open when its agents say nothing."""
 PIECE_BYTES: Final = 4 << 20
 PIECE_S: Final = 60.0
-UNREAD_MAX: Final = 10_000
-"""Events of an agent that nobody has read yet: progress comes some times a second."""
 SCHEME: Final = "tls://"
 
 
@@ -85,28 +82,16 @@ def workers_of(client: Any) -> dict[str, str]:
 class AgentThere(Agent):
     """A process of ours on another machine."""
 
-    def __init__(self, member: MemberThere, number: int) -> None:
+    def __init__(self, member: MemberThere, number: int, said: Said) -> None:
+        super().__init__(said)
         self.member: MemberThere = member
         self.number = number
-        self._events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._lines = Lines(SAID_MAX)
         self._places = itertools.count()
         self._is_over = False
 
     def tell(self, name: str, **content: Any) -> None:
         """See `Agent.tell`."""
-        text = order(name, **content)
-        self.member.post("order", self.number, next(self._places), text)
-
-    def events(self, timeout_s: float) -> list[dict[str, Any]]:
-        """See `Agent.events`."""
-        found: list[dict[str, Any]] = []
-        try:
-            found.append(self._events.get(timeout=max(timeout_s, 0.0)))
-            while True:
-                found.append(self._events.get_nowait())
-        except queue.Empty:
-            return found
+        self.member.post("order", self.number, next(self._places), name, content)
 
     def fetch(self, destination: Path) -> None:
         """See `Agent.fetch`."""
@@ -129,18 +114,14 @@ class AgentThere(Agent):
             self.member.ask("end", self.number, LEAVE_S, limit_s=LEAVE_S + CONNECT_S)
         self.member.forget(self)
 
-    def heard(self, kind: str, content: bytes) -> None:
+    def heard(self, event: Any) -> None:
         """What it said, as its host passes it on; ValueError: no event."""
-        if kind == "ended":
-            self._close("ended", shown(content.decode(errors="replace")))
-            return
-        for line in self._lines.feed(content):
-            event = None if line is None else json.loads(line)
-            if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-                raise ValueError("an agent said what is no event, or too much at once")
-            if self._events.qsize() >= UNREAD_MAX:
-                raise ValueError(f"an agent said {UNREAD_MAX} events that nobody read")
-            self._events.put(event)
+        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+            raise ValueError("an agent said what is no event")
+        if event["event"] == "ended":
+            self._close("ended", shown(event.get("why", "")))
+        elif not self._is_over:
+            self._said(event)
 
     def lost(self, why: str) -> None:
         """Its machine is."""
@@ -149,7 +130,7 @@ class AgentThere(Agent):
     def _close(self, how: str, why: str) -> None:
         if not self._is_over:
             self._is_over = True
-            self._events.put({"event": how, "why": why})
+            self._said({"event": how, "why": why})
 
 
 class MemberThere(Member):
@@ -234,9 +215,9 @@ class MemberThere(Member):
             trips.append(round_trip(here, there, heard_ns))
         return Clocks.of(trips)
 
-    def begin(self, module: str) -> AgentThere:
+    def begin(self, module: str, said: Said) -> AgentThere:
         """See `Member.begin`."""
-        agent = AgentThere(self, next(self._numbers))
+        agent = AgentThere(self, next(self._numbers), said)
         self._agents[agent.number] = agent
         try:
             why = self.ask("begin", agent.number, module, limit_s=BEGIN_S)
@@ -298,15 +279,15 @@ class MemberThere(Member):
     def _listen(self) -> None:
         while not self.lost:
             try:
-                for number, kind, content in self._actor.said(BEAT_S).result(SILENCE_S):
+                for number, event in self._actor.said(BEAT_S).result(SILENCE_S):
                     if (agent := self._agents.get(number)) is not None:
-                        agent.heard(kind, content)
+                        agent.heard(event)
             except TimeoutError:
                 self._lose(
                     f"{self.name} gave no sign of life for {SILENCE_S:g} s: it died, stands "
                     "still, or the network between is gone"
                 )
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 self._lose(f"{self.name} said what nfslab does not say: {one_line(error)}")
             except Exception as error:  # whatever Dask raises of a worker that is gone
                 self._lose(f"{self.name} is gone: {one_line(error)}")

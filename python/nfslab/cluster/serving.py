@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nfslab.cluster.here import MemberHere
 from nfslab.cluster.hosted import HostActor, end_visits
 from nfslab.cluster.needed import require
 from nfslab.errors import NfslabError, RunFailed, one_line
@@ -78,7 +79,7 @@ def serve_worker(
             os.environ[TOKEN_VARIABLE] = resources.token
             folder = Path(tempfile.gettempdir()) / resources.name
             with resources.make_directory(folder) as entry:
-                HostActor.folder = entry.path
+                HostActor.member = MemberHere(name, resources)
                 server = Worker(
                     scheduler,
                     name=name,

@@ -45,7 +45,7 @@ class RunHost:
     """One of them."""
 
     member: Member
-    agent: Agent
+    agent: Agent = field(init=False)
     facts: dict[str, Any] = field(default_factory=dict)
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Its last event of each name; of gates as "at GATE"."""
@@ -114,20 +114,19 @@ class RunHosts:
         """Each with an agent, the server's behind the others."""
         return [*self.hosts, *([self.serving] if self.serving else [])]
 
-    def begin(self, clients: Sequence[Member], server: Member | None = None) -> None:
+    def begin(self, clients: Sequence[Member], server: Member) -> None:
         """An agent on each, until each is ready; RunFailed."""
         for member in clients:
-            self.hosts.append(self._begun(RunHost(member, member.begin(MODULE))))
-        if server is not None:
-            self.serving = self._begun(RunHost(server, server.begin(MODULE), serves=True))
+            self.hosts.append(self._begun(RunHost(member)))
+        self.serving = self._begun(RunHost(server, serves=True))
         self.await_all("ready", "ready_s")
         for host in self.all:
             told = host.said["ready"].get("facts")
             host.facts = told if isinstance(told, dict) else {}
 
     def _begun(self, host: RunHost) -> RunHost:
-        """The same, and what it says is heard."""
-        threading.Thread(target=self._listen, args=(host,), daemon=True).start()
+        """The same with its agent, which is heard."""
+        host.agent = host.member.begin(MODULE, lambda said: self._heard.put((host, said)))
         return host
 
     def tell_all(self, name: str, **content: Any) -> None:
@@ -248,13 +247,6 @@ class RunHosts:
                 thread.join()
         self.hosts.clear()
         self.serving = None
-
-    def _listen(self, host: RunHost) -> None:
-        while True:
-            for said in host.agent.events(1.0):
-                self._heard.put((host, said))
-                if said.get("event") in ("ended", "lost"):
-                    return
 
     def _listened(self) -> tuple[RunHost, dict[str, Any]] | None:
         """What one says within a slice. While we stood still ourselves, nobody was silent."""
