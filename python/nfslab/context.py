@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from nfslab import clock
 
@@ -91,6 +91,10 @@ class Share:
     def indices(self) -> range:
         """Of the processes here, among those of all hosts."""
         return range(self.host * self.processes, (self.host + 1) * self.processes)
+
+
+WHOLE: Final = Share(0, 1, 1)
+"""A load that one host makes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,7 +217,7 @@ class FormulaWorkload(Workload):
 
     def _fails(self, context: RunContext) -> str:
         """What is to fail here."""
-        is_meant = self.parameters.fails_on in (None, context.share and context.share.host)
+        is_meant = self.parameters.fails_on in (None, context.share.host)
         return self.parameters.fail if is_meant else ""
 
     def prepare(self, context: RunContext) -> None:
@@ -253,15 +253,14 @@ class FormulaWorkload(Workload):
             clock.sleep(min(0.01, context.remaining_s()))
         with context.timed() as part:
             for gate in p.gates:
-                clock.sleep(0.3 * (1 + (context.share.host if context.share else 0)))
-                MET.append(part.meet(gate, {"host": context.share and context.share.host}))
+                clock.sleep(0.3 * (1 + context.share.host))
+                MET.append(part.meet(gate, {"host": context.share.host}))
             until = clock.Deadline(3600 if fail == "hang" else p.measure_s)
             while not until.passed():
                 clock.sleep(min(0.1, until.left_s(), context.remaining_s()))
         noise = random.Random(f"{context.seed} {p.data} {p.clients}").gauss(0.0, p.spread)
         value = 100.0 * p.clients * math.exp(noise)
-        if context.share is not None:
-            value += context.share.host
+        value += context.share.host
         return Outcome(
             metrics={
                 "rate_per_s": Metric(value=value, unit="1/s", better="higher", primary=True),

@@ -267,21 +267,21 @@ def test_web_says_what_cannot_be(
 class _Folder:
     """As much of a run as processes need to be named."""
 
-    def __init__(self, share: Share | None) -> None:
+    def __init__(self, share: Share) -> None:
         self.share = share
 
 
 @pytest.mark.parametrize(
     ("share", "connections", "names"),
     [
-        (None, 1, {0: (0, 1, 5)}),
+        (Share(0, 1, 1), 1, {0: (0, 1, 5)}),
         (Share(0, 2, 2), 9, {0: (0, 4, 20), 1: (1, 4, 21)}),
         (Share(1, 2, 2), 3, {2: (2, 3, 22)}),
         (Share(1, 2, 2), 2, {}),
     ],
 )
 def test_a_load_of_few_connections_is_made_by_the_first_processes(
-    share: Share | None, connections: int, names: dict[int, tuple[int, int, int]]
+    share: Share, connections: int, names: dict[int, tuple[int, int, int]]
 ) -> None:
     load = {"load": {"connections": connections}}
     made = Generators(_Folder(share), 5, load, 3, sums=False)  # type: ignore[arg-type]

@@ -56,6 +56,7 @@ from nfslab.hosts.local import LocalHost
 from nfslab.machine import agent
 from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.cpu_times import read_cpu_times
+from nfslab.machine.handed import keep
 from nfslab.results.catalogue import RUNS
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import Outcome, spent
@@ -215,7 +216,6 @@ class PartExecution(RunExecution):
         super().__init__(carrying, run, position)
         self._asked = asked
         self._prime = prime
-        self._share = asked.share
         self._spent_s: float | None = None
         if self._is_client and self._workload.has_server:
             self._workload.connect_to(asked.endpoint)
@@ -234,6 +234,12 @@ class PartExecution(RunExecution):
         if (endpoint := self._asked.endpoint.get(setup.name)) is not None:
             target.connect_to(endpoint)
         return target
+
+    def _make_context(self, partial: PartialRun, resources: Resources) -> RunContext:
+        context = super()._make_context(partial, resources)
+        if self._asked.share is not None:
+            context.share, context.is_part = self._asked.share, True
+        return context
 
     def _look_around(self) -> None:
         super()._look_around()
@@ -272,7 +278,10 @@ class PartExecution(RunExecution):
 
     def _load(self, context: RunContext) -> Outcome:
         """Its part of the load."""
-        return super()._measure(context)
+        outcome = super()._measure(context)
+        if outcome.handed:
+            keep(outcome.handed, context.folder)
+        return outcome
 
     def _measure(self, context: RunContext) -> Outcome:
         """The timed part; nothing is taken down before all have had theirs."""

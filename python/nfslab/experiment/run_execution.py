@@ -24,7 +24,7 @@ from nfslab.quantities import format_size
 from nfslab.results.records import CheckRecord
 
 if TYPE_CHECKING:
-    from nfslab.context import Share, TimedPart
+    from nfslab.context import TimedPart
     from nfslab.experiment.execution import Carrying
     from nfslab.experiment.plan import PlannedRun
     from nfslab.experiment.setup import TargetSetup
@@ -45,7 +45,6 @@ class RunExecution(Execution):
         self._hosts: dict[str, Host] = {}
         """"server" and "client", those that are up."""
         self._cgroup: Cgroup | None = None
-        self._share: Share | None = None
         self._watching = Watching(self.setup.collectors)
 
     def _forward(self, partial: PartialRun, resources: Resources) -> None:
@@ -186,8 +185,8 @@ class RunExecution(Execution):
             hosts = {side: host.limited(self._cgroup) for side, host in hosts.items()}
         for target, place in self._up:
             target.offer(place, services)
-        timed, share = self._timed_part(hosts["client"]), self._share
-        return self._context(partial, resources, hosts, services=services, timed=timed, share=share)
+        timed = self._timed_part(hosts["client"])
+        return self._context(partial, resources, hosts, services=services, timed=timed)
 
     def _look_around(self) -> None:
         """The machine as it is right before the run, its load included."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from nfslab.context import Services, Share, TimedPart
+from nfslab.context import WHOLE, Services, Share, TimedPart
 from nfslab.errors import RunFailed
 from nfslab.machine.availability import Availability, measuring_core
 from nfslab.machine.own_command import PROGRESS, failure_said, importing_us, of_changes
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from nfslab.context import HostPart
     from nfslab.hosts.base import Host
+    from nfslab.machine.handed import HandedOver
     from nfslab.machine.resources import Resources
     from nfslab.machine.watched_launch import LaunchWatcher
     from nfslab.results.records import CheckRecord, LoadShape, Metric
@@ -120,8 +121,10 @@ class RunContext:
     """What is up: the workload adds its own for the collectors."""
     files_on: Literal["client", "server"] = "client"
     """On which of the two hosts the places' files are used, and their NFS mounted."""
-    share: Share | None = None
-    """On one of several client hosts: which part of the load is made here."""
+    share: Share = WHOLE
+    """Which part of the load is made here; that of a run on one host is all of it."""
+    is_part: bool = False
+    """Other hosts wait for this one, and its outcome is merged with theirs."""
     notes: list[str] = field(default_factory=list)
     commands: list[list[str]] = field(default_factory=list)
 
@@ -174,6 +177,8 @@ class Outcome:
     """Of runs that keep no row an operation: stretches of the timed part with their counts."""
     by_host: dict[str, HostFigures] = field(default_factory=dict)
     """Of several client hosts: what each of them did."""
+    handed: Sequence[HandedOver] = ()
+    """Of one of them: what its processes did, for `merge`."""
     checks: list[CheckRecord] = field(default_factory=list)
 
 

@@ -444,8 +444,8 @@ class CommandWorkload(Workload):
             "run_folder": str(context.folder),
             "seed": str(context.seed),
             "clients": str(p.clients),
-            "host": str(context.share.host if context.share else 0),
-            "hosts": str(context.share.hosts if context.share else 1),
+            "host": str(context.share.host),
+            "hosts": str(context.share.hosts),
         }
 
     def _environment(self, context: RunContext) -> dict[str, str]:

@@ -213,7 +213,7 @@ class FilesWorkload(OwnCommand):
 
         The phases make their files, and what is made untimed is said.
         """
-        if context.share is not None:
+        if context.is_part:
             from nfslab.workloads.files_hosts import processes
 
             configs = self.part_configs(context, context.share)
@@ -275,8 +275,6 @@ class FilesWorkload(OwnCommand):
 
     def _measure_part(self, context: RunContext, processes: Processes) -> Outcome:
         """The phases of this host's processes, with those of the others; their results are kept."""
-        from nfslab.machine.handed import keep
-
         tell = of_changes(context.say)
         with context.timed() as part:
             begun_ns = part.start_ns or 0
@@ -286,11 +284,10 @@ class FilesWorkload(OwnCommand):
             # The phase that was late the most counts.
             part.began(max(part.began_ns or 0, begun_ns + processes.late_ns()))
         context.timed.was(*processes.span_ns())
-        keep(handed, context.folder)
         for one in handed:
             refuse_debug_build(one.result["flags"])
         phases = [phase for one in handed for phase in one.result["phases"]]
-        return Outcome(metrics={}, checks=[content_check(phases)])
+        return Outcome(metrics={}, checks=[content_check(phases)], handed=handed)
 
     def _outcome(self, context: RunContext, result: dict[str, Any]) -> Outcome:
         """Metrics, samples and checks."""

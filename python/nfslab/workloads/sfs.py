@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
-    from nfslab.context import HostPart, Share
+    from nfslab.context import HostPart
     from nfslab.mounts.none import NfsExport
     from nfslab.offered.mixes import Mix
     from nfslab.offered.processes import Generators
@@ -208,8 +208,8 @@ class SfsWorkload(OwnCommand):
 
     def prepare(self, context: RunContext) -> None:
         """Make the file set."""
-        if context.share is not None:
-            self._prepare_part(context, context.share)
+        if context.is_part:
+            self._prepare_part(context)
             return
         asked = self._asked(context) | {"prepare_only": True}
         self.printed(context, PROGRAM, asked, "file set")
@@ -285,12 +285,13 @@ class SfsWorkload(OwnCommand):
         }
         return outcome
 
-    def _prepare_part(self, context: RunContext, share: Share) -> None:
+    def _prepare_part(self, context: RunContext) -> None:
         """The generator processes of this host, and their file set."""
         from nfslab._core import CoreError
         from nfslab.offered.processes import PartFailed, started
 
-        plan, tell = self._point(context).plan(), of_changes(context.say)
+        plan, share = self._point(context).plan(), context.share
+        tell = of_changes(context.say)
 
         def progress(state: dict[str, Any]) -> None:
             context.remaining_s()
@@ -307,7 +308,6 @@ class SfsWorkload(OwnCommand):
 
     def _measure_part(self, context: RunContext, generators: Generators) -> Outcome:
         """Their load from the common start on; what they handed over is kept."""
-        from nfslab.machine.handed import keep
         from nfslab.offered.hosts import handed_over
         from nfslab.offered.processes import START_S, PartFailed
 
@@ -322,8 +322,8 @@ class SfsWorkload(OwnCommand):
         if len(begins) == len(generators.parts):
             part.began(max(begins))
         plan = self._point(context).plan()
-        keep([handed_over(part, plan) for part in generators.parts], context.folder)
-        return Outcome(metrics={})
+        handed = [handed_over(part, plan) for part in generators.parts]
+        return Outcome(metrics={}, handed=handed)
 
     def _outcome(self, context: RunContext, point: dict[str, Any], emulated: bool) -> Outcome:
         """Metrics, samples and checks of a point."""

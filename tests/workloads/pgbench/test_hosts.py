@@ -84,11 +84,10 @@ def test_overlap(begins: list[int], ends: list[int], share: float, verdict: str)
     assert (found.values["share"], found.verdict) == (pytest.approx(share), verdict)
 
 
-def host(folder: Path, number: int, times_ns: list[int], offset_ns: int, **handed: Any) -> HostPart:
+def host(folder: Path, number: int, times_ns: list[int], offset_ns: int, **more: Any) -> HostPart:
     """A host whose transactions of client 0 completed then, 1 ms each."""
     count = len(times_ns)
-    (folder / "logs").mkdir(parents=True)
-    (folder / "samples").mkdir()
+    (folder / "samples").mkdir(parents=True)
     table = pa.table({
         "t_ns": pa.array(times_ns, pa.int64()), "client": pa.array([0] * count, pa.int32()),
         "latency_ns": pa.array([1_000_000] * count, pa.int64()),
@@ -101,8 +100,9 @@ def host(folder: Path, number: int, times_ns: list[int], offset_ns: int, **hande
         "start_ns": 0, "end_ns": 0, "client_cpu_s": 0.5, "uncounted": 0,
         "committed": {"tpcb-like": count},
         "printed": {"processed": count, "tps": 1.0, "connections_included": False},
-    } | handed  # fmt: skip
-    (folder / "logs" / hosts.FILE).write_bytes(to_json(content))
+    } | more  # fmt: skip
+    (folder / "parts").mkdir()
+    (folder / "parts" / f"{number}.json").write_bytes(to_json(content | {"index": number}))
     return HostPart(f"load{number + 1}", Share(number, 2, 1), folder, None, offset_ns)  # type: ignore[arg-type]
 
 
@@ -148,5 +148,5 @@ def test_rows_that_are_not_what_was_counted_are_a_violation(tmp_path: Path) -> N
 
 def test_what_cannot_be_read_names_the_host(tmp_path: Path) -> None:
     part = host(tmp_path / "1", 1, [1], 0, surplus=1)
-    with pytest.raises(RunFailed, match="what pgbench measured on load2 cannot be read"):
+    with pytest.raises(RunFailed, match="what process 2 measured on load2 cannot be read"):
         hosts.merged(WHOLE, [part])

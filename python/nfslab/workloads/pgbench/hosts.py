@@ -16,17 +16,19 @@ Instants of other hosts are moved by what their clocks differed by; latencies ar
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from nfslab.databases.postgres.deployment import PostgresDeployment
 from nfslab.databases.postgres.server import ServerElsewhere
 from nfslab.errors import RunFailed
+from nfslab.machine import handed
 from nfslab.machine.availability import Availability
-from nfslab.results.durable import to_json
+from nfslab.machine.handed import HandedOver
 from nfslab.results.records import CheckRecord
 from nfslab.workloads.base import HostFigures
 from nfslab.workloads.pgbench.execution import PgbenchRun
@@ -42,12 +44,8 @@ if TYPE_CHECKING:
     from nfslab.context import HostPart, Share
     from nfslab.databases.postgres.database import PostgresDatabase
     from nfslab.workloads.base import RunContext
-    from nfslab.workloads.pgbench.outcome import TimedPart
     from nfslab.workloads.pgbench.parameters import PgbenchParameters
 
-FILE: Final = "pgbench.json"
-"""In `logs` of a host's run: what it measured, beside its samples."""
-FILE_BYTES_MAX: Final = 16 << 20
 SEED_STEP: Final = 0x9E37_79B9_7F4A_7C15
 """Between the seeds of two hosts: without it all would draw the same rows."""
 OVERLAP_LEAST: Final = 0.95
@@ -69,15 +67,13 @@ class Endpoint(BaseModel):
     """Where the database is, on the server's machine."""
 
 
-class Handed(BaseModel):
+class Handed(HandedOver):
     """What one host hands over beside its transactions."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     start_ns: int
     """Where t = 0 of its transactions is, on its monotonic clock."""
     end_ns: int
-    printed: dict[str, Any]
+    printed: PrintedReport
     client_cpu_s: float
     committed: dict[str, int]
     """By script, warm-up included."""
@@ -96,7 +92,6 @@ class PartOfLoad:
 
     def prepare(self, context: RunContext) -> None:
         """The server answers; own scripts are files here. RunFailed."""
-        assert context.share is not None
         told, installation = self._told, self._database.installation
         if installation.major != told.major:
             raise RunFailed(
@@ -159,18 +154,6 @@ def part_of(
     return whole.model_copy(update=changes)
 
 
-def keep(
-    context: RunContext, run: PgbenchRun, timed: TimedPart, counted: tuple[dict[str, int], int]
-) -> None:
-    """What this host measured, for the prime."""
-    committed, uncounted = counted
-    handed = Handed(
-        start_ns=timed.start_ns, end_ns=timed.end_ns, printed=asdict(run.printed),
-        client_cpu_s=run.client_cpu_s, committed=committed, uncounted=uncounted,
-    )  # fmt: skip
-    (context.logs / FILE).write_bytes(to_json(handed.model_dump()))
-
-
 @dataclass(frozen=True, slots=True)
 class Whole:
     """What all hosts did."""
@@ -190,49 +173,39 @@ class Whole:
 def merged(whole: PgbenchParameters, parts: Sequence[HostPart]) -> Whole:
     """All of it on one axis; RunFailed for what cannot be read."""
     read = [_read(part) for part in parts]
-    begins = [one.start_ns - part.offset_ns for (one, _, _), part in zip(read, parts, strict=True)]
-    ends = [one.end_ns - part.offset_ns for (one, _, _), part in zip(read, parts, strict=True)]
+    begins = [one.start_ns - part.offset_ns for (one, _), part in zip(read, parts, strict=True)]
+    ends = [one.end_ns - part.offset_ns for (one, _), part in zip(read, parts, strict=True)]
     start_ns, span_ns = min(begins), max(ends) - min(begins)
-    table = _table(whole, parts, [of for _, _, of in read], [one - start_ns for one in begins])
-    committed: dict[str, int] = {}
-    for handed, _, _ in read:
-        for name, count in handed.committed.items():
-            committed[name] = committed.get(name, 0) + count
-    reports = [printed for _, printed, _ in read]
+    table = _table(whole, parts, [of for _, of in read], [one - start_ns for one in begins])
+    committed: Counter[str] = Counter()
+    for one, _ in read:
+        committed.update(one.committed)
+    reports = [one.printed for one, _ in read]
     log = _log(table, has_lag=whole.rate is not None)
     run = PgbenchRun(
         printed=_printed(reports, span_ns),
         started_ns=start_ns,
         realtime_offset_ns=(0, 0),
-        client_cpu_s=math.fsum(handed.client_cpu_s for handed, _, _ in read),
+        client_cpu_s=math.fsum(one.client_cpu_s for one, _ in read),
         server_cpu_s=None,
     )
     return Whole(
-        log, table, run, span_ns, committed, sum(handed.uncounted for handed, _, _ in read),
-        by_host={part.name: _figures(whole, part, of, printed)
-                 for part, (_, printed, of) in zip(parts, read, strict=True)},
+        log, table, run, span_ns, committed, sum(one.uncounted for one, _ in read),
+        by_host={part.name: _figures(whole, part, of, one.printed)
+                 for part, (one, of) in zip(parts, read, strict=True)},
         checks=[_all_there(whole, log, reports), _overlap(parts, begins, ends, span_ns)],
     )  # fmt: skip
 
 
-def _read(part: HostPart) -> tuple[Handed, PrintedReport, pa.Table]:
+def _read(part: HostPart) -> tuple[Handed, pa.Table]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    path = part.folder / "logs" / FILE
+    (found,) = handed.read(part, Handed)
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise ValueError(f"more than {FILE_BYTES_MAX} bytes")
-        handed = Handed.model_validate_json(path.read_bytes())
-        printed = TypeAdapter(PrintedReport).validate_python(handed.printed)
-        table = pq.read_table(part.folder / "samples" / "transactions.parquet")
-    except (OSError, ValueError, ValidationError, pa.ArrowException) as error:
-        raise RunFailed(
-            f"what pgbench measured on {part.name} cannot be read",
-            why=str(error),
-            fix="run it again; if it stays so, see that host's nfslab and disk",
-        ) from error
-    return handed, printed, table
+        return found, pq.read_table(part.folder / "samples" / "transactions.parquet")
+    except (OSError, pa.ArrowException) as error:
+        raise handed.unreadable(f"what pgbench measured on {part.name}", error) from error
 
 
 def _table(

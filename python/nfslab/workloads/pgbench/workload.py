@@ -231,9 +231,13 @@ class PgbenchWorkload(Workload):
         timed = outcome.timed_part(whole, run, open_loop=p.rate is not None)
         part.was(timed.start_ns, timed.end_ns)
         self._count(run.printed, names, log if p.sampling_rate == 1 else None)
-        if self._part is not None:
-            counted = (self._committed, self._uncounted)
-            hosts.keep(context, run, timed, counted)
+        handed = [] if not context.is_part else [
+            hosts.Handed(
+                index=context.share.host, start_ns=timed.start_ns, end_ns=timed.end_ns,
+                printed=run.printed, client_cpu_s=run.client_cpu_s,
+                committed=self._committed, uncounted=self._uncounted,
+            )
+        ]  # fmt: skip
         self._remark(context, run)
         self._forget_room()
         statements = outcome.statements(run.printed, names)
@@ -249,6 +253,7 @@ class PgbenchWorkload(Workload):
             operations="transactions",
             sampled_share=p.sampling_rate,
             checks=[checked, *self.checks(log, run)],
+            handed=handed,
         )
 
     def before_load(self) -> None:
@@ -347,7 +352,7 @@ class PgbenchWorkload(Workload):
 
     def _seed(self, context: RunContext) -> int:
         """Of what pgbench draws: another one on each host."""
-        return context.seed + hosts.SEED_STEP * (0 if context.share is None else context.share.host)
+        return context.seed + hosts.SEED_STEP * context.share.host
 
     def tables(self) -> Tables:
         """What is loaded."""

@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nfslab.context import Share
 from nfslab.errors import RunFailed
 from nfslab.workloads.base import refuse_debug_build
 from nfslab.workloads.web.processes import begin, until_all
@@ -41,7 +40,7 @@ class Generators:
     ) -> None:
         """`number` of the run's loads, from 0; `load` as the core takes it, but for what is each
         process's own; `threads` of each at most; `sums`: whether they are kept."""
-        share, connections = context.share or Share(0, 1, 1), load["load"]["connections"]
+        share, connections = context.share, load["load"]["connections"]
         of = min(share.of, connections)
         self._context, self._sums = context, sums
         self._names = {index: f"load-{number}" if share.of == 1 else f"load-{number}-{index}"

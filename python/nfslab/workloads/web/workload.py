@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from nfslab.machine.availability import Availability, measuring_core
-from nfslab.machine.handed import keep
 from nfslab.machine.users import primary_group, unprivileged_user
 from nfslab.results.records import LoadShape
 from nfslab.workloads.base import Outcome, Workload, refuse_debug_build, spent
@@ -272,7 +271,7 @@ class WebWorkload(Workload):
 
     def measure(self, context: RunContext) -> Outcome:
         """The search where one is asked for, then the timed load."""
-        p, share = self.parameters, context.share
+        p, is_part = self.parameters, context.is_part
         found = Found()
         if p.load == "connections":
             with context.phase("search"):
@@ -280,23 +279,23 @@ class WebWorkload(Workload):
         connections = max(1, found.most) if p.load == "connections" else p.connections
         drain_s = DRAIN_S + (0.0 if p.on_lines else p.timeout)
         generators = self._generators(
-            context, connections, p.duration, drain_s=drain_s, sums=share is not None
+            context, connections, p.duration, drain_s=drain_s, sums=is_part
         )
-        if share is not None:
+        if is_part:
             generators.start()  # before all are told when to begin
-        lead_s = 0.0 if share is None else START_S
+        lead_s = START_S if is_part else 0.0
         before_s = self.server_cpu_s()
         with context.timed(lead_s=lead_s) as part, context.phase("load"):
-            if share is None:
+            if not is_part:
                 generators.start(part.watcher)
-            made = self._kept(generators.run(None if share is None else part.start_ns))
+            made = self._kept(generators.run(part.start_ns if is_part else None))
         self.server_spent_s = spent(before_s, self.server_cpu_s())
         for one in made:
             part.was(one.report["start_monotonic_ns"], one.report["window_end_ns"])
-        if share is not None:
+        if is_part:
             if made:
                 part.began(max(one.report["began_ns"] for one in made))
-            return self._hand_over(context, share, made, found)
+            return self._hand_over(context.share, made, found)
         return self._outcome(made[0].report, found)
 
     def _step(self, context: RunContext, connections: int, seconds: float) -> dict[str, Any]:
@@ -305,7 +304,7 @@ class WebWorkload(Workload):
         generators = self._generators(context, connections, seconds)
         generators.start()
         met = context.timed.meet(f"load {number}")
-        at_ns = None if context.share is None else met.at_ns + STEP_LEAD_NS
+        at_ns = met.at_ns + STEP_LEAD_NS if context.is_part else None
         made = self._kept(generators.run(at_ns))
         mine = together([one.report for one in made])
         return together(context.timed.meet(f"load {number} is over", mine).said)
@@ -330,9 +329,7 @@ class WebWorkload(Workload):
             self._posts.setdefault(one.index, []).extend(one.report["posts"])
         return made
 
-    def _hand_over(
-        self, context: RunContext, share: Share, made: Sequence[Made], found: Found
-    ) -> Outcome:
+    def _hand_over(self, share: Share, made: Sequence[Made], found: Found) -> Outcome:
         """What the processes of this host made, for the prime."""
         sums = {one.index: one.sums for one in made}
         handed = [
@@ -341,8 +338,7 @@ class WebWorkload(Workload):
             )
             for index in share.indices
         ]
-        keep(handed, context.folder)
-        return Outcome(metrics={})
+        return Outcome(metrics={}, handed=handed)
 
     def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
         """The core adds up what the processes of all hosts handed over."""
