@@ -1,7 +1,7 @@
 """Runs in virtual machines: what is sealed, what fails.
 
-In unit tests a guest is this process: it makes the run by the program that a guest runs. What only
-a kernel can do is tested with kernels (tests/vm).
+In unit tests a guest is threads of this process: they make the run by the program that a guest
+runs. What only a kernel can do is tested with kernels (tests/vm).
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,9 @@ import pytest
 from nfslab import clock
 from nfslab.errors import Interrupted, NfslabError, RunFailed, Unavailable, UsageError
 from nfslab.experiment import guest_run
-from nfslab.experiment.in_guest import AskedRun, carry_out
+from nfslab.experiment.in_part import Prime, part
 from nfslab.experiment.progress import View
 from nfslab.experiment.session import Options, run_experiment
-from nfslab.machine import agent
 from nfslab.report.analysis import analyse
 from nfslab.results.catalogue import read_every_run
 from nfslab.results.emulation import is_stamped
@@ -32,6 +33,7 @@ from nfslab.vm import run as running
 from nfslab.vm.run import Boot
 
 from tests.experiment import guest_support
+from tests.experiment.one_at_a_time import NOW, HostClock, OneAtATime
 from tests.experiment.session_support import left_behind, only_folder, read_json, records, run
 
 Write = Callable[..., Path]
@@ -64,14 +66,11 @@ labels = ["old", "new"]
 FIRST, SECOND = "9.1-of-a-test", "9.2-of-a-test"
 
 
-class _Gone(BaseException):
-    """The guest is gone, with all that runs in it."""
-
-
 @dataclass
 class Guest:
-    """A guest that is this process, and what is wrong with it: by its kernel."""
+    """A guest whose programs are threads of this process, and what is wrong with it."""
 
+    turns: OneAtATime
     kvm: bool | None = False
     ready: bool = True
     notes: list[str] = field(default_factory=list)
@@ -80,8 +79,6 @@ class Guest:
     """Kernels that panic in the timed part."""
     code: int = 0
     begins_after_s: float = 1.0
-    is_deaf: bool = False
-    """Its run never ends, whatever it is told."""
     harm: Callable[[Path], object] = lambda _runs: None
     """Done to what it sealed."""
     booted: list[Boot] = field(default_factory=list)
@@ -89,6 +86,7 @@ class Guest:
     def attended(self, boot: Boot, say: Callable[[str], None], attend: Callable[[Any], int]) -> int:
         """Stands for `vm.run.attended`."""
         self.booted.append(boot)
+        self._orders, self._is_closed, self._is_gone = deque[bytes](), False, False
         for note in self.notes:
             say(note)
         return attend(self)
@@ -96,35 +94,45 @@ class Guest:
     def attend(
         self, outputs: dict[str, Any], _say: Callable[[str], None], look: Callable[[], None]
     ) -> int:
-        boot = self.booted[-1]
-        request = AskedRun.model_validate_json((boot.work / guest_run.REQUEST).read_bytes())
-        self._passes(self.begins_after_s, look)
-
-        def tell(name: str, **content: Any) -> None:
-            outputs["stdout"].write(b"printed by somebody\n" + agent.event(name, **content))
-            if content.get("phase") != "measure":
-                return
-            if boot.kernel.release in self.dies:
-                raise _Gone
-            try:
-                self._passes(1e6 if self.is_deaf else 0.0, look)
-            except RunFailed as error:
-                raise _Gone from error
-
-        try:
-            carry_out(request, boot.work, tell)
-        except _Gone as gone:
-            lost = self.lost("the virtual machine ended before its command did")
-            raise gone.__cause__ or lost from None
-        self.harm(boot.work / "runs")
-        return self.code
-
-    @staticmethod
-    def _passes(seconds: float, look: Callable[[], None]) -> None:
-        until = clock.Deadline(seconds)
+        boot, here = self.booted[-1], HostClock()
+        until = clock.Deadline(self.begins_after_s)
         while not until.passed():
             clock.sleep(1.0)
             look()
+        ended: list[int] = []
+
+        def write(text: bytes) -> int:
+            outputs["stdout"].write(text)
+            dies = json.loads(text).get("phase") == "measure" and boot.kernel.release in self.dies
+            self._is_gone = self._is_gone or dies
+            return len(text)
+
+        def run() -> None:
+            ended.append(part(Prime(self._read, write), boot.work))
+
+        self.turns.on_host(here, threading.Thread(target=run, name="guest"))
+        try:
+            while not ended:
+                self.turns.until(lambda: NOW if ended or self._is_gone else None, 1.0)
+                look()
+                if self._is_gone:
+                    raise self.lost("the virtual machine ended before its command did")
+        finally:
+            self.turns.end(self.turns.of_host(here))
+        self.harm(next(boot.work.glob("runs")))
+        return self.code or ended[0]
+
+    def tell(self, text: bytes) -> None:
+        """To its program."""
+        self._orders.append(text)
+
+    def close_input(self) -> None:
+        """Of its program."""
+        self._is_closed = True
+
+    def _read(self) -> bytes:
+        self.turns.until(lambda: NOW if self._orders or self._is_closed else None)
+        return self._orders.popleft() if self._orders else b""
 
     @staticmethod
     def lost(what: str) -> RunFailed:
@@ -132,11 +140,14 @@ class Guest:
 
 
 @pytest.fixture
-def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guest:
+def guest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
     guest_support.install(tmp_path / "guest", monkeypatch)
-    made = Guest()
-    monkeypatch.setattr(guest_run, "attended", made.attended)
-    return made
+    monkeypatch.setenv("NFSLAB_TURN", "")
+    turns = OneAtATime()
+    with clock.replaced(turns), turns.running(monkeypatch):
+        made = Guest(turns)
+        monkeypatch.setattr(running, "attended", made.attended)
+        yield made
 
 
 def file(write: Write, *replacements: tuple[str, str]) -> Path:
@@ -224,7 +235,7 @@ def test_a_guest_that_dies_fails_its_run_alone(
     guest: Guest, experiment_file: Write, tmp_path: Path
 ) -> None:
     guest.dies = {FIRST}
-    path = file(experiment_file)
+    path = file(experiment_file, ("clients = 2", "clients = 2\nmeasure_s = 5"))
     _, told = run(path)
     folder = only_folder(path)
     dead, good = records(folder)
@@ -274,7 +285,7 @@ def test_a_request_to_stop_discards_the_run(
     ("trouble", "said", "phase", "after_s"),
     [
         ({"begins_after_s": 1e6}, "did not start", "guest up", guest_run.START_S),
-        ({"is_deaf": True}, "did not end within", "guest/measure", 100 + guest_run.AFTER_S),
+        ({}, "did not end within", "guest/measure", 100 + guest_run.AFTER_S),
     ],
 )
 def test_a_run_that_does_not_begin_or_end_is_given_up(
@@ -284,12 +295,12 @@ def test_a_run_that_does_not_begin_or_end_is_given_up(
     """As where the guest's kernel waits for a server that is dead."""
     for name, value in trouble.items():
         setattr(guest, name, value)
-    path = file(experiment_file)
+    path = file(experiment_file, ("clients = 2", 'clients = 2\nfail = "block"'))
     run(path)
     for record in records(only_folder(path)):
         assert (record.status, record.failure_phase) == ("failed", phase)
         assert said in record.reason
-        assert record.duration_ns == pytest.approx(after_s * 1e9, abs=5e9)
+        assert record.duration_ns == pytest.approx(after_s * 1e9, abs=15e9)
 
 
 def flip(runs: Path) -> None:
@@ -320,7 +331,7 @@ def test_a_program_that_fails_in_the_guest_says_so(guest: Guest, experiment_file
     path = file(experiment_file)
     run(path)
     for record in records(only_folder(path)):
-        assert record.reason.startswith("nfslab ended with exit code 3 in the virtual machine")
+        assert record.reason.startswith("nfslab ended in the virtual machine: exit code 3")
 
 
 def test_what_guests_need_is_asked_before_anything_runs(
@@ -350,21 +361,6 @@ def test_a_kernel_that_cannot_be_fetched_ends_the_call(
     assert failed.value.exit_code == 1
     assert only_folder(path).sealed_runs() == []
     assert left_behind(tmp_path) == []
-
-
-def test_lines_of_others_are_no_events() -> None:
-    """Pieces of any size; a program that prints to the same output."""
-    shown: list[str] = []
-    told = guest_run.Told(shown.append)
-    said = (
-        "printed\n[1]\n" + json.dumps({"event": "phase", "phase": "prepare"}) + '\n{"event": 1}\n'
-    )
-    for character in said:
-        told.write(character.encode())
-    assert (shown, told.phase, told.error, told.begins_s) == (["prepare"], "prepare", None, None)
-    told.write(b'{"event": "error", "what": "full", "exit_code": 1}\n{"event": "begins"}\n')
-    assert told.error is not None
-    assert told.begins_s is not None
 
 
 @pytest.mark.long

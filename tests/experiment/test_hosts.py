@@ -369,6 +369,22 @@ def test_the_workloads_own_server_is_verified_with_what_all_hosts_did(
     assert left_behind(tmp_path) == []
 
 
+def test_logs_of_servers_here_are_kept_of_a_run_that_fails(
+    hosts: HostsInMemory, written: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = fakes.FormulaWorkload.prepare
+
+    def logging(self: fakes.FormulaWorkload, context: Any) -> None:
+        if not self.served:
+            (context.logs / "server.log").write_text("why")
+        prepare(self, context)
+
+    monkeypatch.setattr(fakes.FormulaWorkload, "prepare", logging)
+    record, sealed = made(written(OWN_SERVER, workload('fail = "measure"\nfails_on = 1')))
+    assert record.reason.startswith("client host host2: ")
+    assert (sealed / "logs" / "server.log").read_text() == "why"
+
+
 def test_the_server_here_shares_what_it_loaded_with_the_next_run(
     hosts: HostsInMemory, written: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

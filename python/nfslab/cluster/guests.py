@@ -78,6 +78,8 @@ class GuestAgent(Listened):
         ours = [f"{name}={value}" for name, value in importing_us().items()]
         self._command = ["env", *ours, sys.executable, "-P", "-m", module]
         self._lines = Lines(SAID_MAX)
+        self.guest: Guest | None = None
+        """The one that boots, or has booted."""
         self._guest: Guest | None = None
         self._telling = threading.Lock()
         self._untold: list[bytes] = []
@@ -140,7 +142,7 @@ class GuestAgent(Listened):
         complaints = Tail()
 
         def attend(guest: Guest) -> int:
-            self.member.kvm = guest.kvm
+            self.guest, self.member.kvm = guest, guest.kvm
             return guest.attend(
                 {"stdout": self, "stderr": complaints}, self.member.notes.append, self._look(guest)
             )
@@ -187,10 +189,18 @@ class GuestAgent(Listened):
 class GuestMember(Member):
     """A virtual machine on this one, while it has an agent."""
 
-    def __init__(self, name: str, made: Made, nic: Nic, resources: Resources) -> None:
-        """`resources`: agents' working folders are journalled there."""
+    def __init__(
+        self,
+        name: str,
+        made: Made,
+        nic: Nic | None,
+        resources: Resources,
+        parent: Path | None = None,
+    ) -> None:
+        """`resources`: agents' working folders are journalled there; they are made in `parent`."""
         self.name = name
-        self.address = nic.address.partition("/")[0]
+        self.address = "" if nic is None else nic.address.partition("/")[0]
+        self._parent = parent
         self.kvm: bool | None = None
         """Whether its processor is a real one; None until it was booted."""
         self._made = made
@@ -237,7 +247,7 @@ class GuestMember(Member):
     def begin(self, module: str, said: Said) -> GuestAgent:
         """See `Member.begin`. It boots meanwhile; what goes wrong with that is an event."""
         try:
-            folder = working_folder(self.name, self._begun, self._resources)
+            folder = working_folder(self.name, self._begun, self._resources, self._parent)
         except OSError as error:
             raise RunFailed(
                 f"no working folder can be made for {self.name}", why=str(error),

@@ -40,6 +40,11 @@ class Listened(Agent):
         self._listener = threading.Thread(target=self._listen, daemon=True, name="agent")
         self._listener.start()
 
+    @property
+    def folder(self) -> Path:
+        """Its working folder."""
+        return self._folder.path
+
     @abstractmethod
     def _listen(self) -> None:
         """Pass on what it says until it has ended."""
@@ -62,11 +67,6 @@ class AgentHere(Listened):
     def __init__(self, member: Member, child: Child, folder: Entry, said: Said) -> None:
         self._child = child
         super().__init__(member, folder, said)
-
-    @property
-    def folder(self) -> Path:
-        """Its working folder."""
-        return self._folder.path
 
     def tell(self, name: str, **content: Any) -> None:
         """See `Agent.tell`."""
@@ -146,10 +146,12 @@ class MemberHere(Member):
             ) from error
 
 
-def working_folder(name: str, begun: Iterator[int], resources: Resources) -> Entry:
+def working_folder(
+    name: str, begun: Iterator[int], resources: Resources, parent: Path | None = None
+) -> Entry:
     """A new one for an agent of that member, journalled; OSError."""
     own = f"{resources.name}-{name}-{next(begun)}"
-    return resources.make_directory(Path(tempfile.gettempdir()) / own)
+    return resources.make_directory((parent or Path(tempfile.gettempdir())) / own)
 
 
 class ClusterHere(Cluster):

@@ -1,4 +1,4 @@
-"""What an agent on a host does: its part of one run, by the ordinary runner, sealed there.
+"""What an agent does: its part of one run, or all of it, by the ordinary runner, sealed there.
 
     prime (`spread_run`)                  this process, `python -m nfslab.experiment.in_part`
                                      <──  ready: `facts`
@@ -38,19 +38,20 @@ import queue
 import shutil
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from nfslab import clock
 from nfslab.context import Met, Share, TimedPart
 from nfslab.errors import Interrupted, NfslabError, RunFailed
-from nfslab.experiment.execution import Carrying
+from nfslab.experiment.execution import Carrying, Execution
 from nfslab.experiment.host_facts import facts
-from nfslab.experiment.in_guest import AskedRun, carry_out
 from nfslab.experiment.plan import PlannedRun
 from nfslab.experiment.run_execution import RunExecution
+from nfslab.experiment.setup import Point, Setup
 from nfslab.hosts.base import Link
 from nfslab.hosts.local import LocalHost
 from nfslab.machine import agent
@@ -58,7 +59,7 @@ from nfslab.machine.clock_pair import clock_pair
 from nfslab.machine.cpu_times import read_cpu_times
 from nfslab.machine.handed import keep
 from nfslab.results.catalogue import RUNS
-from nfslab.results.records import CheckRecord
+from nfslab.results.records import CheckRecord, ExperimentRecord
 from nfslab.workloads.base import Outcome, spent
 
 if TYPE_CHECKING:
@@ -79,21 +80,51 @@ LINE_BYTES_MAX: Final = 64 << 20
 WAIT_SLICE_S: Final = 0.2
 
 
-class AskedPart(AskedRun):
-    """A part of one run."""
+class AskedPart(BaseModel):
+    """A part of one run, to be made by another process."""
 
-    share: Share | None
-    """None: the server's half, which has no part of the load."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    record: ExperimentRecord
+    point_id: str
+    index: int
+    factors: dict[str, Any]
+    settings: dict[str, Any]
+    resolved: dict[str, Any]
+    """What is in force there."""
+    block: int
+    attempt: int
+    position: int
+    primary: str | None = None
+    commit: tuple[str, str] | None = None
+    """Of the checkout, from who reads the same files; None: it is found out there."""
+    share: Share | None = None
+    """None: the server's half, where there is a `link`, else all of the run."""
     link: Link | None = None
     """Of the server's host to the client hosts."""
     cache: str | None = None
     """What runs of this call share, on the prime's own machine."""
     endpoint: dict[str, Any] = Field(default_factory=dict)
     """What the server's half is reached by: the workload's own server, else target -> the same."""
-    is_prime: bool
+    is_prime: bool = False
     """This is the prime's own machine: what else is at work there is not for us to judge."""
     made: dict[str, Any] = Field(default_factory=dict)
     """Sections of the provenance that only who made this host knows."""
+
+    def run(self) -> PlannedRun:
+        """As the runner wants it."""
+        setup = Setup.of(self.resolved)
+        point = Point(self.point_id, self.index, (), self.factors, self.settings, setup)
+        return PlannedRun(point, self.block, self.attempt)
+
+
+def asked_of(execution: Execution, resolved: dict[str, Any]) -> dict[str, Any]:
+    """The fields of `AskedPart` for a run under way that are not a part's own."""
+    run, record = execution.run, execution.carrying.record
+    same = {name: getattr(run.point, name) for name in ("point_id", "index", "factors", "settings")}
+    trimmed = record.model_copy(update={"points": [], "axes": [], "resolved": {}})
+    same |= {"record": trimmed, "resolved": resolved, "position": execution.position}
+    return same | {"block": run.block, "attempt": run.attempt}
 
 
 class Prime:
@@ -219,7 +250,6 @@ class PartExecution(RunExecution):
         self._spent_s: float | None = None
         if self._is_client and self._workload.has_server:
             self._workload.connect_to(asked.endpoint)
-        prime.stops(carrying.stop)
 
     def _require_here(self) -> None:
         """The workload; targets say it themselves when they come up."""
@@ -298,19 +328,6 @@ class PartExecution(RunExecution):
         return outcome
 
 
-class ServingHost(LocalHost):
-    """This machine, as client hosts see it."""
-
-    def __init__(self, link: Link) -> None:
-        super().__init__()
-        self._to_them = link
-
-    @property
-    def link(self) -> Link:
-        """Our address, and theirs."""
-        return self._to_them
-
-
 class ServingExecution(PartExecution):
     """The server's half: what client hosts use is up here until they are done with it."""
 
@@ -328,7 +345,7 @@ class ServingExecution(PartExecution):
     def _bring_up_hosts(self, resources: Resources) -> None:
         super()._bring_up_hosts(resources)
         assert self._asked.link is not None
-        self._hosts["client"] = ServingHost(self._asked.link)
+        self._hosts["client"] = LocalHost().seen_by(self._asked.link)
 
     def _files_host(self) -> Host:
         return self._hosts["server" if self._has_server else "client"]
@@ -383,6 +400,12 @@ def part(prime: Prime, folder: Path) -> int:
 
     Returns 0 when it is sealed, 1 when an error was said, 3 when nobody is there.
     """
+    from nfslab.experiment.provenance import take_commit
+    from nfslab.experiment.shared import run_cache, warm_up
+    from nfslab.experiment.stop import Stop
+    from nfslab.machine.turn import Turn
+    from nfslab.results.store import ExperimentFolder
+
     prime.begin()
     try:
         prime.say("ready", facts=facts())
@@ -391,14 +414,22 @@ def part(prime: Prime, folder: Path) -> int:
             from nfslab.machine.resources import recover
 
             recover()
-
-        half = ServingExecution if asked.link is not None else PartExecution
-
-        def execution(carrying: Carrying, run: PlannedRun, position: int) -> RunExecution:
-            return half(carrying, run, position, asked, prime)
-
+        if asked.commit is not None:
+            take_commit(asked.commit)
         (folder / RUNS).mkdir()
-        carry_out(asked, folder, prime.say, execution, asked.cache)
+        name, cache = asked.record.name, asked.cache
+        cached = run_cache(name) if cache is None else nullcontext(Path(cache))
+        with Stop() as stop, Turn() as turn, cached as shared:
+            turn.take()
+            warm_up()
+            prime.stops(stop)
+            prime.say("begins")
+            carrying = Carrying(
+                ExperimentFolder(folder, asked.record), asked.record, shared, stop, turn,
+                lambda name: prime.say("phase", phase=name), asked.primary, asked=False,
+            )  # fmt: skip
+            line = _execution(carrying, asked, prime).execute()
+        prime.say("sealed", status=line.status, reason=line.reason)
     except Interrupted:
         return 3
     except NfslabError as error:
@@ -409,6 +440,14 @@ def part(prime: Prime, folder: Path) -> int:
             # Nobody is there who would remove it.
             shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+def _execution(carrying: Carrying, asked: AskedPart, prime: Prime) -> RunExecution:
+    if asked.link is not None:
+        return ServingExecution(carrying, asked.run(), asked.position, asked, prime)
+    if asked.share is not None:
+        return PartExecution(carrying, asked.run(), asked.position, asked, prime)
+    return RunExecution(carrying, asked.run(), asked.position)
 
 
 if __name__ == "__main__":

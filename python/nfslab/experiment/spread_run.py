@@ -28,8 +28,7 @@ from nfslab.experiment.adopting import as_host, sealed_elsewhere, take_tables
 from nfslab.experiment.execution import Execution
 from nfslab.experiment.host_checks import host_checks, told_by
 from nfslab.experiment.host_facts import room
-from nfslab.experiment.in_guest import asked_of
-from nfslab.experiment.in_part import AskedPart
+from nfslab.experiment.in_part import AskedPart, asked_of
 from nfslab.experiment.members import awaited_members
 from nfslab.experiment.provenance import fingerprint, provenance, source_commit
 from nfslab.experiment.run_hosts import RunHosts, told_by_agent
@@ -71,7 +70,6 @@ class SpreadExecution(Execution):
         """The server's half is made on this machine."""
         self._cluster: Cluster | None = None
         self._hosts = RunHosts(carrying.show_phase, self._remaining_s)
-        self._names: list[str] = []
         self._emulated = False
         self._start_ns = 0
         self._zero_ns = 0
@@ -112,7 +110,6 @@ class SpreadExecution(Execution):
         self._cluster = found.cluster
         self._hosts.begin(found.clients, found.server)
         self._emulated = any(host.is_emulated for host in self._hosts.all)
-        self._names = [host.name for host in self._hosts.hosts]
         processes = self.setup.client.processes
         addresses = tuple(host.member.address for host in self._hosts.hosts)
         self._link = replace(found.link, clients=addresses)
@@ -222,7 +219,7 @@ class SpreadExecution(Execution):
 
     def _tell_shares(self, outcome: Outcome) -> None:
         """What each host did, as the workload says."""
-        records, total = self.found.client_hosts, 0.0
+        records = self.found.client_hosts
         total = sum(one.operations for one in outcome.by_host.values())
         for record in records:
             did = outcome.by_host.get(record.name)
@@ -333,8 +330,6 @@ class SpreadExecution(Execution):
 
     def _record(self, host: RunHost, part: HostPart) -> RunHostRecord:
         """What is kept of a host, but for what the workload says of it."""
-        from nfslab.results.catalogue import read_provenance
-
         said, there = host.said["measured"], part.record.hosts.get("client")
         began, busy = said.get("began_ns"), said.get("busy")
         started_ns = self._on_our_clock(host, "start_ns")
@@ -359,7 +354,7 @@ class SpreadExecution(Execution):
         )
 
     def _share_of(self, number: int) -> Share:
-        return Share(number, len(self._names), self.setup.client.processes)
+        return Share(number, len(self._hosts.hosts), self.setup.client.processes)
 
     def _is_emulated(self) -> bool:
         """A client host's is enough."""
@@ -420,7 +415,8 @@ class SpreadExecution(Execution):
             cluster.close()
 
     def _keep_what_failed(self, run: Path) -> None:
-        """Of a host whose part failed: what it sealed, as its logs may tell why."""
+        """Of a host whose part failed: what it sealed, as its logs may tell why; else the logs of
+        the servers here."""
         arrived = run / ".failed"
         try:
             arrived.mkdir()
@@ -429,6 +425,12 @@ class SpreadExecution(Execution):
                 sealed_elsewhere(sealed, f"host {name}", AGAIN)
                 (run / HOSTS).mkdir(exist_ok=True)
                 sealed.rename(run / HOSTS / name)
+            server = self._hosts.serving
+            if self._is_here and server is not None and not (run / HOSTS / server.name).exists():
+                server.agent.fetch(arrived / server.name)
+                (run / "logs").mkdir(exist_ok=True)
+                for path in (arrived / server.name / RUNS).glob("*/logs/*"):
+                    path.rename(run / "logs" / path.name)
         except (NfslabError, OSError) as error:
             self.found.notes.append(f"what a client host left cannot be kept: {error}")
         finally:

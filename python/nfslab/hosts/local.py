@@ -52,6 +52,7 @@ class LocalHost(Host):
         self._cgroup: Cgroup | None = None
         self._network: Path | None = None
         """The network namespace that its programs join; None: ours."""
+        self._seen_by = Link()
 
     def up(self, resources: Resources) -> None:
         """Nothing is to be made."""
@@ -61,8 +62,13 @@ class LocalHost(Host):
 
     @property
     def link(self) -> Link:
-        """Loopback."""
-        return Link()
+        """Loopback, unless it is reached by others."""
+        return self._seen_by
+
+    def seen_by(self, link: Link) -> Self:
+        """The same host as others see it: its address, and theirs."""
+        self._seen_by = link
+        return self
 
     def facts(self) -> dict[str, Any]:
         """Its kernel; all else is in the provenance."""

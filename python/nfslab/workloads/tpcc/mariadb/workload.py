@@ -68,10 +68,10 @@ class TpccOnMariadb(SysbenchWorkload):
 
     def check(self) -> Availability:
         """The experiment's own definition, sysbench, MariaDB, its opinion of the settings."""
-        for found in (self.asked.check_defined(), self.available()):
-            if not found.ok:
-                return found
-        return self.database.check()
+        for check in (self.asked.check_defined, self.available, self.database.check):
+            if not (found := check()).ok:
+                break
+        return found
 
     def estimate_s(self) -> float:
         """Restore, start, run and check; loading once is shared by many runs."""
