@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from nfslab.errors import Interrupted, RunFailed
+from nfslab.machine.children import Child
 from nfslab.offered import processes
 from nfslab.offered.mixes import read_mix
 from nfslab.offered.plans import Load, Mounted, Point
-from nfslab.offered.processes import PartFailed, measured
+from nfslab.offered.processes import measured
 
 from tests.cli.serving import refusing, serving
 from tests.stopping import stop
@@ -51,37 +53,32 @@ class Watching:
     """The second process stands still before the start: it cannot have ended when we come to it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.parts: list[processes.Part] = []
+        self.children: list[Child] = []
         self.acted = False
-        start, connect = processes._start, processes.Generators.connect
-
-        def seen(index: int, of: int) -> processes.Part:
-            self.parts.append(start(index, of))
-            return self.parts[-1]
+        connect = processes.Generators.connect
 
         def connected(generators: processes.Generators) -> None:
+            self.children = generators.group.children
             connect(generators)
             if self.stops_second:
-                stop(self.parts[1].child.process.pid)
+                stop(self.children[1].process.pid)
 
-        monkeypatch.setattr(processes, "_start", seen)
         monkeypatch.setattr(processes.Generators, "connect", connected)
 
-    def __call__(self, state: dict[str, Any]) -> object:
+    def __call__(self, state: dict[str, Any]) -> None:
         if state["stage"] == "run" and not self.acted:
             self.acted = True
-            return self.act()
-        return True
+            self.act()
 
-    def act(self) -> object:
-        return True
+    def act(self) -> None:
+        return
 
     def assert_none_is_left(self) -> None:
-        assert self.parts
-        for part in self.parts:
-            assert part.child.process.returncode is not None
+        assert self.children
+        for child in self.children:
+            assert child.process.returncode is not None
             with pytest.raises(ProcessLookupError):
-                os.kill(part.child.process.pid, 0)
+                os.kill(child.process.pid, 0)
 
 
 @pytest.mark.long
@@ -91,9 +88,8 @@ def test_a_process_that_is_killed_makes_the_point_invalid(
     class Killing(Watching):
         stops_second = True
 
-        def act(self) -> object:
-            self.parts[1].child.process.send_signal(signal.SIGKILL)
-            return True
+        def act(self) -> None:
+            self.children[1].process.send_signal(signal.SIGKILL)
 
     killing = Killing(monkeypatch)
     with plan() as asked:
@@ -131,7 +127,7 @@ def test_a_process_that_hangs_is_ended_and_makes_the_point_invalid(
 @pytest.mark.parametrize(
     ("program", "what", "why"),
     [
-        ("/bin/false", "generator process 1 of 2 ended before the load began", "exit code 1"),
+        ("/bin/false", "generator process 1 of 2 ended before its time", "exit code 1"),
         ("/no/such/program", "generator process 1 of 2 cannot be started", "No such file"),
     ],
 )
@@ -140,35 +136,30 @@ def test_a_process_that_cannot_begin_fails_the_point(
 ) -> None:
     with plan() as asked:
         monkeypatch.setattr(sys, "executable", program)
-        with pytest.raises(PartFailed) as failed:
+        with pytest.raises(RunFailed) as failed:
             measured(asked, 2, lambda _: True)
-    assert failed.value.kind == "generator_process"
     assert failed.value.what == what
     assert why in failed.value.why
 
 
 @pytest.mark.system
 def test_what_the_core_refuses_is_said_as_it_is() -> None:
-    with refusing() as port, pytest.raises(PartFailed) as failed:
+    with refusing() as port, pytest.raises(RunFailed) as failed:
         measured(plan_for(port), 2, lambda _: True)
-    assert (failed.value.kind, failed.value.what) == (
-        "io",
-        "127.0.0.1:/export cannot be mounted",
-    )
+    said = "generator process 1 of 2: 127.0.0.1:/export cannot be mounted"
+    assert failed.value.what == said
 
 
 @pytest.mark.system
-def test_a_point_that_is_stopped_ends_all_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Stopping(Watching):
-        def act(self) -> object:
-            return False
+def test_a_point_that_is_given_up_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    class GivingUp(Watching):
+        def act(self) -> None:
+            raise Interrupted("asked to stop")
 
-    stopping = Stopping(monkeypatch)
-    with plan(measure_s=3600.0) as asked:
-        report, _ = measured(asked, 2, stopping)
-    assert report["ended"] == "stopped"
-    assert "stopped" in [reason["kind"] for reason in report["reasons"]]
-    stopping.assert_none_is_left()
+    giving_up = GivingUp(monkeypatch)
+    with plan(measure_s=3600.0) as asked, pytest.raises(Interrupted):
+        measured(asked, 2, giving_up)
+    giving_up.assert_none_is_left()
 
 
 @pytest.mark.long

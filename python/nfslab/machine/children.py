@@ -1,6 +1,7 @@
 """Child processes of our own that are talked to by lines (`machine.agent`), several at a time.
 
     begin ──> tell orders ──> events of all of them, as they come ──> leave ──> see_end
+    Group ──> tell ──> until_each has said it ──> leave                (those of one load)
 
 A child is a Python module of ours, in a session of its own (a Ctrl-C is for us), with pipes for
 orders and events. Its standard input is its life.
@@ -21,15 +22,17 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from nfslab import clock
 from nfslab.errors import RunFailed
-from nfslab.machine.agent import Lines, order
+from nfslab.machine.agent import Lines, error_of, order
 from nfslab.machine.own_command import importing_us
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 LEAVE_S: Final = 10.0
 """How long a child may take to end when it was left alone."""
+LOOK_S: Final = 0.5
+"""Between two looks at whether a group is to go on, where no child says anything."""
 READ_BYTES: Final = 1 << 20
 SAID_MAX: Final = 256 << 20
 """Bytes of one event: the sums of a long load's series and histograms are some megabytes."""
@@ -141,3 +144,73 @@ def events(
                     yield index, {"event": "ended", "why": children[index].fate()}
                     continue
                 yield from ((index, event) for event in children[index].said(found))
+
+
+class Group:
+    """Children that make one load, each with a name for people; `leave` in any case."""
+
+    def __init__(self, module: str, names: Sequence[str]) -> None:
+        """All are begun, or none; RunFailed."""
+        self.names = names
+        self.children: list[Child] = []
+        for name in names:
+            try:
+                self.children.append(begin(module))
+            except OSError as error:
+                self.leave()
+                raise RunFailed(
+                    f"{name} cannot be started",
+                    why=error.strerror or str(error),
+                    fix="ask for fewer processes, or free what the machine lacks",
+                ) from error
+
+    def tell(self, name: str, **content: Any) -> None:
+        """The same order to all."""
+        for child in self.children:
+            child.tell(name, **content)
+
+    def until_each(
+        self,
+        event: str,
+        hear: Callable[[int, dict[str, Any]], object],
+        *,
+        of: Iterable[int] | None = None,
+        check: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Wait until each (or each of those) has said this; RunFailed for one that fails or ends.
+
+        `hear` is given all that they say, by their index; `check` raises to give it up.
+        """
+        waiting = set(range(len(self.children)) if of is None else of)
+        while waiting:
+            check()
+            some = sorted(waiting)
+            deadline = clock.monotonic() + LOOK_S
+            for place, said in events([self.children[index] for index in some], deadline):
+                if (index := some[place]) not in waiting:
+                    continue
+                self._require(index, said)
+                hear(index, said)
+                if said["event"] == event:
+                    waiting.discard(index)
+                if not waiting:
+                    return
+
+    def leave(self) -> None:
+        """None is left."""
+        for child in self.children:
+            child.leave()
+        for child in self.children:
+            child.see_end()
+
+    def _require(self, index: int, said: dict[str, Any]) -> None:
+        name = self.names[index]
+        if said["event"] == "error":
+            error = error_of(said)
+            raise RunFailed(f"{name}: {error.what}", why=error.why, fix=error.fix)
+        if said["event"] == "ended":
+            raise RunFailed(
+                f"{name} ended before its time",
+                why=said["why"],
+                fix="see what ended it: memory, limits, somebody's kill",
+            )

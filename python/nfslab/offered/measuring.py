@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nfslab.errors import RunFailed
 from nfslab.machine.own_command import program
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 def work(asked: dict[str, Any], tell: Callable[[str], None]) -> Any:
     """The point, or its file set alone."""
     from nfslab._core import Load
-    from nfslab.offered.processes import PartFailed, measured
+    from nfslab.offered.processes import measured
 
     def show(state: dict[str, Any]) -> bool:
         tell(progress_words(state))
@@ -36,15 +35,12 @@ def work(asked: dict[str, Any], tell: Callable[[str], None]) -> Any:
     plan = asked["plan"]
     if asked["prepare_only"]:
         return Load(json.dumps(plan)).prepare(show)
-    try:
-        if asked["generators"] > 1:
-            report, load = measured(plan, asked["generators"], show)
-        else:
-            load = Load(json.dumps(plan))
-            load.prepare(show)
-            report = _run(load, asked["calls"], show)
-    except PartFailed as error:
-        raise RunFailed(error.what, why=error.why, fix=error.fix) from error
+    if asked["generators"] > 1:
+        report, load = measured(plan, asked["generators"], show)
+    else:
+        load = Load(json.dumps(plan))
+        load.prepare(show)
+        report = _run(load, asked["calls"], show)
     return report | {"histograms": histograms(load)}
 
 

@@ -7,8 +7,8 @@ They may be on several hosts (`nfslab.offered.hosts`): each host then has some o
 
 Each process has its own connections, threads and file handles, and works on files that no other one
 has: what belongs to whom is a function of the file's number, in the core. The file set is that of
-the whole offered load. A process that cannot start or prepare fails the point (`PartFailed`); one
-that ends before its time makes it invalid, and what the others measured stays.
+the whole offered load. A process that cannot start or prepare fails the point; one that ends before
+its time makes it invalid, and what the others measured stays.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from nfslab import clock
-from nfslab.machine import children
+from nfslab.errors import RunFailed
+from nfslab.machine.children import Group, events
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
 
     from nfslab._core import Load
-    from nfslab.machine.children import Child
 
 START_S: Final = 0.5
 """From the last process's being ready to the common start: time for the word to arrive, at a
@@ -34,21 +34,12 @@ OVERTIME_S: Final = 60.0
 """Beyond the load and the silence that ends it: a process that needs longer is ended."""
 
 
-class PartFailed(Exception):
-    """A generator process could not begin; parts as `nfslab._core.CoreError`."""
-
-    def __init__(self, kind: str, what: str, why: str, fix: str) -> None:
-        super().__init__(f"{what}: {why}" if why else what)
-        self.kind, self.what, self.why, self.fix = kind, what, why, fix
-
-
 @dataclass(slots=True)
 class Part:
-    """A generator process."""
+    """What a generator process did."""
 
     index: int
     """Among the parts of the whole load."""
-    child: Child
     state: dict[str, Any] = field(default_factory=dict)
     """Its last progress."""
     sums: str | None = None
@@ -68,131 +59,93 @@ def measured(
 ) -> tuple[dict[str, Any], Load]:
     """The report of a point, and the object that has its histograms and series.
 
-    `progress` as the core calls it; returning False stops. `CoreError` for the plan,
-    `PartFailed` for a process.
+    `progress` is told how far they are. `CoreError` for the plan, `RunFailed` for a process.
     """
     from nfslab._core import Load
 
     whole = Load(json.dumps(plan))
-    with started(plan, range(processes), processes, progress) as generators:
+    generators = Generators(plan, range(processes), processes, progress)
+    with contextlib.closing(generators):
         generators.prepare()
         generators.connect()
         generators.run(clock.monotonic_ns() + round(START_S * 1e9))
-        parts = generators.parts
-        lost = [(part.index, part.lost) for part in parts if part.lost is not None]
-        sums = [part.sums for part in parts if part.sums is not None]
+    lost = [(part.index, part.lost) for part in generators.parts if part.lost is not None]
+    sums = [part.sums for part in generators.parts if part.sums is not None]
     if not sums:
         index, why = lost[0]
-        raise PartFailed(
-            "generator_process",
+        raise RunFailed(
             "no generator process measured anything",
-            f"process {index + 1} of {processes}: {why}",
-            "See what ended it: memory, limits, somebody's kill.",
+            why=f"process {index + 1} of {processes}: {why}",
+            fix="see what ended them: memory, limits, somebody's kill",
         )
     return whole.merge(sums, lost), whole
 
 
-@contextlib.contextmanager
-def started(
-    plan: dict[str, Any],
-    indices: Iterable[int],
-    of: int,
-    progress: Callable[[dict[str, Any]], object],
-) -> Iterator[Generators]:
-    """Processes that have their plans: those parts of so many; at the end none is left."""
-    from nfslab._core import Load
-
-    plans = {index: plan | {"part": {"index": index, "of": of}} for index in indices}
-    for one in plans.values():
-        Load(json.dumps(one))  # refused before anything is started
-    generators = Generators([], plan, of, progress)
-    try:
-        for index, one in plans.items():
-            generators.parts.append(_start(index, of))
-            generators.parts[-1].child.tell("plan", plan=one)
-        yield generators
-    finally:
-        generators.leave()
-
-
-def _start(index: int, of: int) -> Part:
-    try:
-        return Part(index, children.begin("nfslab.offered.part"))
-    except OSError as error:
-        raise PartFailed(
-            "generator_process",
-            f"generator process {index + 1} of {of} cannot be started",
-            str(error.strerror or error),
-            "Ask for fewer processes, or free what the machine lacks.",
-        ) from error
-
-
-@dataclass
 class Generators:
     """The processes of one point, or those of one host, from their plans to their sums."""
 
-    parts: list[Part]
-    plan: dict[str, Any]
-    of: int
-    """Parts of the whole load."""
-    progress: Callable[[dict[str, Any]], object]
+    def __init__(
+        self,
+        plan: dict[str, Any],
+        indices: Iterable[int],
+        of: int,
+        progress: Callable[[dict[str, Any]], object],
+    ) -> None:
+        """Those parts of so many of the whole load are begun, and have their plans.
+
+        `CoreError` for the plan; RunFailed."""
+        from nfslab._core import Load
+
+        self._plan, self._progress = plan, progress
+        self.parts = [Part(index) for index in indices]
+        plans = [plan | {"part": {"index": part.index, "of": of}} for part in self.parts]
+        for one in plans:
+            Load(json.dumps(one))  # refused before anything is started
+        names = [f"generator process {part.index + 1} of {of}" for part in self.parts]
+        self.group = Group("nfslab.offered.part", names)
+        for child, one in zip(self.group.children, plans, strict=True):
+            child.tell("plan", plan=one)
+
+    def close(self) -> None:
+        """None is left."""
+        self.group.leave()
 
     def prepare(self) -> None:
         """The file set: the load's first part makes it, the others look at theirs."""
-        first = [part for part in self.parts if part.index == 0]
-        others = [part for part in self.parts if part.index != 0]
-        for some in filter(None, (first, others)):
-            self._each(some, "prepare", "prepared")
+        first = [place for place, part in enumerate(self.parts) if part.index == 0]
+        others = [place for place, part in enumerate(self.parts) if part.index != 0]
+        for places in (first, others):
+            self._each("prepare", "prepared", places)
 
     def connect(self) -> None:
         """Threads and connections of all."""
-        self._each(self.parts, "connect", "connected")
+        self._each("connect", "connected", range(len(self.parts)))
 
-    def leave(self) -> None:
-        """None is left."""
-        for part in self.parts:
-            part.child.leave()
-        for part in self.parts:
-            part.child.see_end()
+    def _each(self, word: str, answer: str, places: Iterable[int]) -> None:
+        """Tells those, and waits until each has answered."""
 
-    def _each(self, parts: Sequence[Part], word: str, answer: str) -> None:
-        """Tells all of them, and waits until each has answered."""
-        for part in parts:
-            part.child.tell(word)
-        waiting = {part.index for part in parts}
-        for part, event in self._events(parts):
-            said = event["event"]
-            if said == answer:
-                waiting.discard(part.index)
-            elif said == "error":
-                raise PartFailed(*(event[name] for name in ("kind", "what", "why", "fix")))
-            elif said == "ended":
-                raise PartFailed(
-                    "generator_process",
-                    f"{self._name(part)} ended before the load began",
-                    event["why"],
-                    "See what ended it: memory, limits, somebody's kill.",
-                )
-            elif said == "progress" and self.progress(event["state"]) is False:
-                raise PartFailed("cancelled", "the load was stopped", "", "")
-            if not waiting:
-                return
+        def hear(_place: int, said: dict[str, Any]) -> None:
+            if said["event"] == "progress":
+                self._progress(said["state"])
+
+        for place in places:
+            self.group.children[place].tell(word)
+        self.group.until_each(answer, hear, of=places)
 
     def run(self, start_ns: int) -> None:
         """The load, at one instant for all; until each has handed over its sums or is lost."""
-        for part in self.parts:
-            part.child.tell("start", at_ns=start_ns)
+        self.group.tell("start", at_ns=start_ns)
         phases = ("warm_up_s", "measure_s", "cool_down_s")
         ahead_s = max(start_ns - clock.monotonic_ns(), 0) / 1e9
-        load_s = ahead_s + sum(self.plan.get(phase, 0.0) for phase in phases)
-        limit_s = load_s + self.plan.get("silence_limit_s", 30.0) + OVERTIME_S
+        load_s = ahead_s + sum(self._plan.get(phase, 0.0) for phase in phases)
+        limit_s = load_s + self._plan.get("silence_limit_s", 30.0) + OVERTIME_S
         deadline = clock.monotonic() + limit_s
-        for part, event in self._events(self.parts, deadline):
-            said = event["event"]
+        for place, event in events(self.group.children, deadline):
+            part, said = self.parts[place], event["event"]
             if said == "progress":
                 part.state = event["state"]
-                if part is self._slowest() and self.progress(self._together()) is False:
-                    self._stop()
+                if part is self._slowest():
+                    self._progress(self._together())
             elif said == "sums":
                 part.sums, part.began_ns = event["sums"], event["began_ns"]
             elif said == "error":
@@ -201,13 +154,10 @@ class Generators:
                 part.lost = event["why"]
             if all(part.is_done for part in self.parts):
                 return
-        for part in self.parts:
+        for part, child in zip(self.parts, self.group.children, strict=True):
             if not part.is_done:
-                part.child.process.kill()
+                child.process.kill()
                 part.lost = f"it did not end within {limit_s:.0f} s"
-
-    def _name(self, part: Part) -> str:
-        return f"generator process {part.index + 1} of {self.of}"
 
     def _slowest(self) -> Part:
         """The first process that is still at work: it gives the display its beat."""
@@ -219,17 +169,3 @@ class Generators:
         beat = self._slowest().state
         sums = ("answered", "unexpected", "outstanding")
         return beat | {name: sum(state[name] for state in states) for name in sums}
-
-    def _stop(self) -> None:
-        for part in self.parts:
-            stdin = part.child.process.stdin
-            assert stdin is not None
-            with contextlib.suppress(BrokenPipeError):
-                stdin.close()
-
-    def _events(
-        self, parts: Sequence[Part], deadline: float | None = None
-    ) -> Iterator[tuple[Part, dict[str, Any]]]:
-        """What processes say, until all have ended or the deadline has come."""
-        found = children.events([part.child for part in parts], deadline)
-        return ((parts[index], event) for index, event in found)

@@ -23,7 +23,6 @@ phase begins together.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
@@ -171,7 +170,6 @@ class FilesWorkload(OwnCommand):
         super().__init__(parameters)
         self._processes: Processes | None = None
         """On one of several client hosts."""
-        self._running = contextlib.ExitStack()
 
     def estimate_s(self) -> float:
         """From modest rates; every phase is bounded by its time limit."""
@@ -214,15 +212,15 @@ class FilesWorkload(OwnCommand):
         The phases make their files, and what is made untimed is said.
         """
         if context.is_part:
-            from nfslab.workloads.files_hosts import processes
+            from nfslab.workloads.files_hosts import Processes
 
-            configs = self.part_configs(context, context.share)
-            self._processes = self._running.enter_context(processes(configs))
+            self._processes = Processes(self.part_configs(context, context.share))
             self._processes.start(context.remaining_s)
 
     def finish(self, context: RunContext) -> None:
         """Processes of this host go; the program has ended."""
-        self._running.close()
+        if self._processes is not None:
+            self._processes.group.leave()
 
     def config(self, context: RunContext) -> dict[str, Any]:
         """What the core gets."""

@@ -18,27 +18,21 @@ axis by nothing, and their beginnings by the error of the clocks' comparison.
 from __future__ import annotations
 
 import base64
-import contextlib
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from nfslab import clock
 from nfslab.errors import RunFailed
-from nfslab.machine import children
-from nfslab.machine.agent import error_of
+from nfslab.machine.children import Group
 from nfslab.machine.handed import HandedOver, read, unreadable
 from nfslab.results.core_tables import typed_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
     from nfslab.context import HostPart, Met, TimedPart
-    from nfslab.machine.children import Child
 
-LOOK_S: Final = 0.5
-"""Between two looks at whether the run is to go on, where no process says anything."""
 SUMS: Final = (
     "threads", "bytes", "operations", "rewrites", "read_bytes", "written_bytes", "cpu_ns",
     "user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "checked_blocks",
@@ -59,8 +53,11 @@ class Processes:
     """Those of one host, from their start to their results."""
 
     def __init__(self, configs: Sequence[dict[str, Any]]) -> None:
+        """All are begun; RunFailed."""
         self._configs = configs
-        self._children: list[Child] = []
+        of = len(configs)
+        names = [f"process {index + 1} of {of}" for index in range(of)]
+        self.group = Group("nfslab.workloads.files_part", names)
         self._waiting: dict[int, tuple[str, str]] = {}
         """Process -> the gate and the phase that it waits at."""
         self._results: dict[int, dict[str, Any]] = {}
@@ -68,24 +65,8 @@ class Processes:
         """When the phases began."""
 
     def start(self, check: Callable[[], object]) -> None:
-        """All of them, until each is there; RunFailed."""
-        for _ in self._configs:
-            try:
-                self._children.append(children.begin("nfslab.workloads.files_part"))
-            except OSError as error:
-                raise RunFailed(
-                    "a process of nfslab files cannot be started",
-                    why=error.strerror or str(error),
-                    fix="ask for fewer (client.processes), or free what the machine lacks",
-                ) from error
-        ready: set[int] = set()
-        while len(ready) < len(self._children):
-            check()
-            for index, said in self._events():
-                if said["event"] == "ready":
-                    ready.add(index)
-                if len(ready) == len(self._children):
-                    break
+        """Wait until each is there; RunFailed."""
+        self.group.until_each("ready", lambda *_: None, check=check)
 
     def run(
         self,
@@ -94,21 +75,20 @@ class Processes:
         progress: Callable[[dict[str, Any]], object],
     ) -> list[Handed]:
         """All phases, each begun with those of all hosts; RunFailed."""
-        for child, config in zip(self._children, self._configs, strict=True):
-            child.tell("files", config=config)
-        while len(self._results) < len(self._children):
-            check()
-            for index, said in self._events():
-                if said["event"] == "at":
+
+        def hear(index: int, said: dict[str, Any]) -> None:
+            match said["event"]:
+                case "at":
                     self._waiting[index] = (str(said["gate"]), str(said["phase"]))
                     self._meet(timed)
-                elif said["event"] == "progress":
+                case "progress":
                     progress(said["state"])
-                    check()
-                elif said["event"] == "result":
+                case "result":
                     self._results[index] = said["result"]
-                if len(self._results) == len(self._children):
-                    break
+
+        for child, config in zip(self.group.children, self._configs, strict=True):
+            child.tell("files", config=config)
+        self.group.until_each("result", hear, check=check)
         common_ns = [met.common_ns for met in self._common]
         return [
             Handed(index=config["part"]["index"], result=self._results[i], common_ns=common_ns)
@@ -132,16 +112,9 @@ class Processes:
         begins = [phase["start_monotonic_ns"] for phase in phases]
         return min(begins), max(one["start_monotonic_ns"] + one["wall_ns"] for one in phases)
 
-    def leave(self) -> None:
-        """None is left."""
-        for child in self._children:
-            child.leave()
-        for child in self._children:
-            child.see_end()
-
     def _meet(self, timed: TimedPart) -> None:
         """Where all are at one gate, they go on when those of the other hosts are there, too."""
-        if len(self._waiting) < len(self._children):
+        if len(self._waiting) < len(self._configs):
             return
         (gate, phase), *others = set(self._waiting.values())
         if others:
@@ -154,36 +127,7 @@ class Processes:
         if gate == "start":
             self._common.append(met)
         self._waiting.clear()
-        for child in self._children:
-            child.tell("go", at_ns=met.at_ns)
-
-    def _events(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What those say that are at work; RunFailed for one that fails."""
-        at_work = [i for i in range(len(self._children)) if i not in self._results]
-        deadline = clock.monotonic() + LOOK_S
-        for place, said in children.events([self._children[i] for i in at_work], deadline):
-            index = at_work[place]
-            name = f"process {index + 1} of {len(self._children)}"
-            if said["event"] == "error":
-                error = error_of(said)
-                raise RunFailed(f"{name}: {error.what}", why=error.why, fix=error.fix)
-            if said["event"] == "ended" and index not in self._results:
-                raise RunFailed(
-                    f"{name} of nfslab files ended before its time",
-                    why=str(said["why"]),
-                    fix="see what ended it: memory, limits, somebody's kill",
-                )
-            yield index, said
-
-
-@contextlib.contextmanager
-def processes(configs: Sequence[dict[str, Any]]) -> Iterator[Processes]:
-    """At the end none is left."""
-    some = Processes(configs)
-    try:
-        yield some
-    finally:
-        some.leave()
+        self.group.tell("go", at_ns=met.at_ns)
 
 
 def merged(parts: Sequence[HostPart]) -> tuple[dict[str, Any], pa.Table]:

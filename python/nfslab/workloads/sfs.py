@@ -18,13 +18,12 @@ each host runs its own, connected before the common start, and keeps what they h
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
-from nfslab.errors import RunFailed, UsageError
+from nfslab.errors import RunFailed, UsageError, of_core
 from nfslab.machine.availability import Availability
 from nfslab.machine.emulation import is_emulated
 from nfslab.machine.own_command import of_changes
@@ -173,7 +172,6 @@ class SfsWorkload(OwnCommand):
         super().__init__(parameters)
         self._generators: Generators | None = None
         """On one of several client hosts: its processes."""
-        self._running = contextlib.ExitStack()
 
     def load_shape(self) -> LoadShape:
         """Open: operations at their own instants; closed: each client waits for its answer."""
@@ -225,7 +223,8 @@ class SfsWorkload(OwnCommand):
 
     def finish(self, context: RunContext) -> None:
         """Generator processes of this host go; the program has ended."""
-        self._running.close()
+        if self._generators is not None:
+            self._generators.close()
 
     def check_exports(self, others: Sequence[str]) -> Availability:
         """It is the client itself."""
@@ -288,7 +287,7 @@ class SfsWorkload(OwnCommand):
     def _prepare_part(self, context: RunContext) -> None:
         """The generator processes of this host, and their file set."""
         from nfslab._core import CoreError
-        from nfslab.offered.processes import PartFailed, started
+        from nfslab.offered.processes import Generators
 
         plan, share = self._point(context).plan(), context.share
         tell = of_changes(context.say)
@@ -298,26 +297,21 @@ class SfsWorkload(OwnCommand):
             tell(progress_words(state))
 
         try:
-            self._generators = self._running.enter_context(
-                started(plan, share.indices, share.of, progress)
-            )
-            with context.phase("file set"):
-                self._generators.prepare()
-        except (CoreError, PartFailed) as error:
-            raise RunFailed(error.what, why=error.why, fix=error.fix) from error
+            self._generators = Generators(plan, share.indices, share.of, progress)
+        except CoreError as error:
+            raise of_core(error) from error
+        with context.phase("file set"):
+            self._generators.prepare()
 
     def _measure_part(self, context: RunContext, generators: Generators) -> Outcome:
         """Their load from the common start on; what they handed over is kept."""
         from nfslab.offered.hosts import handed_over
-        from nfslab.offered.processes import START_S, PartFailed
+        from nfslab.offered.processes import START_S
 
-        try:
-            generators.connect()
-            with context.timed(lead_s=START_S) as part:
-                assert part.start_ns is not None
-                generators.run(part.start_ns)
-        except PartFailed as error:
-            raise RunFailed(error.what, why=error.why, fix=error.fix) from error
+        generators.connect()
+        with context.timed(lead_s=START_S) as part:
+            assert part.start_ns is not None
+            generators.run(part.start_ns)
         begins = [one.began_ns for one in generators.parts if one.began_ns is not None]
         if len(begins) == len(generators.parts):
             part.began(max(begins))
