@@ -43,7 +43,7 @@ from nfslab.workloads.web.servers.base import let_in
 from nfslab.workloads.web.workload import WebWorkload
 
 from tests.cli.invocation import nfslab
-from tests.experiment.spread_support import written
+from tests.experiment.multi_host_support import written
 from tests.simulated_clock import SimulatedClock
 
 if TYPE_CHECKING:
@@ -353,7 +353,7 @@ def test_a_server_that_runs_already_is_on_no_host_of_the_run() -> None:
 
 
 def apart(tmp_path: Path, *changes: tuple[str, str], hosts: object = 2) -> Path:
-    """The file of spread runs, its server on a host of its own."""
+    """The file of runs on several hosts, its server on a host of its own."""
     served = ('[workload]\nkind = "sfs"', SERVER)
     return written(tmp_path, served, *changes, host="namespace", hosts=hosts, processes=1)
 

@@ -44,7 +44,7 @@ class NoAnswer(RunFailed):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a prime waits for an agent, in seconds; None of them is a time that is measured."""
+    """Bounds how long a prime waits for an agent, in seconds; none of them is measured."""
 
     ready_s: float = 60.0
     """From its begin to its first word: a busy machine takes seconds for the imports."""
@@ -58,7 +58,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """A member's clocks against ours, compared now."""
+    """Compares a member's clocks with ours, now."""
 
     monotonic: ClockRecord
     """CLOCK_MONOTONIC: what runs are timed by."""
@@ -67,7 +67,7 @@ class Clocks:
 
     @classmethod
     def of(cls, trips: Iterable[Trip]) -> Clocks:
-        """What the shortest of some round trips tells."""
+        """Returns what the shortest of some round trips tells."""
         best = min(trips)
         return cls(
             ClockRecord(offset_ns=best.monotonic_ns, error_ns=best.error_ns),
@@ -76,7 +76,7 @@ class Clocks:
 
 
 class Agent(ABC):
-    """A process of ours on a member, while it is talked to."""
+    """Talks to a process of ours on a member."""
 
     member: Member
 
@@ -85,11 +85,11 @@ class Agent(ABC):
 
     @abstractmethod
     def tell(self, name: str, **content: Any) -> None:
-        """An order; an agent that is gone is found out by its events."""
+        """Gives an order; an agent that is gone is found out by its events."""
 
     @abstractmethod
     def fetch(self, destination: Path) -> None:
-        """Its working folder, after it ended, to a path that does not exist yet; RunFailed.
+        """Brings its folder home, after it ended, to a path that does not exist yet; RunFailed.
 
         Plain files and folders alone, at most `FOLDER_BYTES_MAX`: a member may be hostile, and must
         not be able to write anywhere else.
@@ -97,11 +97,11 @@ class Agent(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Leave it: its input closes, it ends or is ended; its working folder goes."""
+        """Leaves it: its input closes, it ends or is ended; its working folder goes."""
 
 
 class Member(ABC):
-    """One machine of a cluster."""
+    """Is one machine of a cluster."""
 
     name: str
     """As the user named it."""
@@ -110,30 +110,30 @@ class Member(ABC):
 
     @property
     def patience(self) -> Patience:
-        """How long its agents may take."""
+        """Says how long its agents may take."""
         return Patience()
 
     @property
     def made(self) -> Mapping[str, Any]:
-        """What only who made it knows, as sections of its provenance (JSON)."""
+        """Returns what only who made it knows, as sections of its provenance (JSON)."""
         return {}
 
     @property
     def notes(self) -> Sequence[str]:
-        """What is worth telling of it."""
+        """Returns what is worth telling of it."""
         return ()
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """kernel, cpus, memory_bytes, nfslab, core, ...: what a record keeps of it (JSON)."""
+        """Returns what a record keeps of it (JSON): kernel, cpus, memory_bytes, nfslab, ..."""
 
     @abstractmethod
     def clocks(self) -> Clocks:
-        """Compared now: of several round trips the shortest, with half of it as the error."""
+        """Compares them now: of several round trips the shortest, with half of it as the error."""
 
     @abstractmethod
     def begin(self, module: str, said: Said) -> Agent:
-        """Start `python -m module` there, of the same nfslab; RunFailed.
+        """Starts `python -m module` there, of the same nfslab; RunFailed.
 
         `said` is given what it says, in order, by threads that are not the caller's. The last one:
         `ended` with `why`, when it has ended, or `lost` with `why`, when the member is.
@@ -141,7 +141,7 @@ class Member(ABC):
 
 
 class Cluster(ABC):
-    """The machines of an experiment, connected until `close`."""
+    """Connects the machines of an experiment until `close`."""
 
     notes: Sequence[str] = ()
     """What is worth telling of them all."""
@@ -149,8 +149,8 @@ class Cluster(ABC):
     @property
     @abstractmethod
     def members(self) -> Sequence[Member]:
-        """In the order that the user gave them."""
+        """Lists them in the order that the user gave."""
 
     @abstractmethod
     def close(self) -> None:
-        """End all agents, and the connection."""
+        """Ends all agents, and the connection."""

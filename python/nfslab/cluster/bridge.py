@@ -35,7 +35,7 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuv"
 
 
 class Bridge:
-    """One of a run. `close` removes it and what sits on it, also when `up` failed half way."""
+    """Joins the hosts of a run. `close` removes it and what is on it, also when `up` failed."""
 
     def __init__(self) -> None:
         self.link = Link()
@@ -44,7 +44,7 @@ class Bridge:
         self._device = ""
 
     def up(self, hosts: int, resources: Resources) -> list[str]:
-        """Make it; the addresses of so many hosts. RunFailed."""
+        """Makes it, and returns the addresses of so many hosts. RunFailed."""
         self._device = _name("b", "r", resources)
         self._entries.append(resources.network(f"{resources.name}-bridge", self._device))
         networks.ip("link", "add", self._device, "type", "bridge")
@@ -57,13 +57,13 @@ class Bridge:
         return free
 
     def device(self, number: int, resources: Resources) -> tuple[str, str]:
-        """A device and a namespace about to be made for a host: names of both, journalled."""
+        """Names a device and a namespace about to be made for a host, in the journal."""
         name, device = f"{resources.name}-h{number}", _name("h", _DIGITS[number], resources)
         self._entries.append(resources.network(name, device))
         return name, device
 
     def attach(self, device: str) -> None:
-        """It is there now: put it on the bridge; RunFailed."""
+        """Puts a device that was made on the bridge; RunFailed."""
         networks.ip("link", "set", device, "master", self._device)
         networks.ip("link", "set", device, "up")
 
@@ -74,43 +74,43 @@ class Bridge:
 
 
 class Seat(ABC):
-    """A host's place on the bridge."""
+    """Is a host's place on the bridge."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def require(self) -> None:  # noqa: B027
-        """What it needs of this machine; RunFailed, Unavailable, UsageError."""
+        """Raises where this machine lacks what it needs: RunFailed, Unavailable, UsageError."""
 
     @abstractmethod
     def join(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
-        """The host is on the bridge; RunFailed."""
+        """Puts the host on the bridge; RunFailed."""
 
 
 class SeatHere(Seat):
-    """This machine itself: no device, the bridge's own address."""
+    """Is this machine itself: no device, the bridge's own address."""
 
     def join(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
-        """An agent as any on this machine."""
+        """Returns a member as any on this machine."""
         return MemberHere(self.name, resources, address=bridge.link.server)
 
 
 class NamespaceSeat(Seat):
-    """A network namespace with an address of its own; its processors, memory, files and clocks are
-    this machine's: for trying out what several hosts will do, and for tests."""
+    """Is a network namespace with an address of its own; its processors, memory, files and clocks
+    are this machine's: for trying out what several hosts will do, and for tests."""
 
     def __init__(self, name: str, wire: Wire | None = None) -> None:
         super().__init__(name)
         self._wire = wire or Wire()
 
     def require(self) -> None:
-        """As of one namespace."""
+        """Asks as for one namespace."""
         usable = NamespaceHost.available(self._wire)
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
 
     def join(self, bridge: Bridge, number: int, address: str, resources: Resources) -> Member:
-        """The namespace, and a connection from it as proof; RunFailed."""
+        """Makes the namespace, and a connection from it as proof; RunFailed."""
         name, device = bridge.device(number, resources)
         networks.join(name, device)
         bridge.attach(device)
@@ -122,7 +122,7 @@ class NamespaceSeat(Seat):
 
 
 class BridgedHere(ClusterHere):
-    """Hosts on a bridge. `close` removes all of it, also when `up` failed half way."""
+    """Joins hosts by a bridge. `close` removes all of it, also when `up` failed half way."""
 
     def __init__(self, seats: Sequence[Seat]) -> None:
         super().__init__([])
@@ -131,11 +131,11 @@ class BridgedHere(ClusterHere):
 
     @property
     def link(self) -> Link:
-        """Of a server here: its address, and the network of all members."""
+        """Returns the address of a server here, and the network of all members."""
         return self._bridge.link
 
     def up(self, resources: Resources) -> None:
-        """The bridge and all seats; RunFailed."""
+        """Makes the bridge and all seats; RunFailed."""
         for seat in self._seats:
             seat.require()
         free = self._bridge.up(len(self._seats), resources)

@@ -28,7 +28,7 @@ EVIDENCE = "evidence"
 
 
 def sealed_elsewhere(sealed: Path, by: str, fix: str) -> tuple[RunRecord, dict[str, Any]]:
-    """Record and provenance of a run that `by` sealed; RunFailed when it is not whole."""
+    """Returns record and provenance of a run that `by` sealed; RunFailed when it is not whole."""
     if not sealed.is_dir() or sealed.is_symlink():
         raise RunFailed(f"{by} left no run behind", fix=fix)
     if harmed := harm(sealed, "whole"):
@@ -37,14 +37,14 @@ def sealed_elsewhere(sealed: Path, by: str, fix: str) -> tuple[RunRecord, dict[s
 
 
 def as_host(record: RunHostRecord) -> HostRecord:
-    """What a run keeps of the host on one of its sides."""
+    """Returns what a run keeps of the host on one of its sides."""
     return HostRecord(
         name=record.name, kind=record.kind, clock=record.clock_meanwhile, facts=record.facts
     )
 
 
 def take_tables(run: Path, part: HostPart, host: HostRecord, moved_ns: int) -> list[EvidenceRecord]:
-    """Move what collectors that are the run's own left, `t_ns` later by `moved_ns`; RunFailed.
+    """Moves what collectors that are the run's own left, `t_ns` later by `moved_ns`; RunFailed.
 
     Their records, for the run's.
     """

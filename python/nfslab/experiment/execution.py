@@ -4,7 +4,7 @@
 
 Right of the bar is always done, whatever happened left of it, each step guarded so that
 one that fails hides neither the first error nor the other steps. Who makes it: this process
-(`run_execution`), agents on several hosts (`spread_run`), a guest (`guest_run`). Four ways out:
+(`run_execution`), agents on several hosts (`multi_host_run`), a guest (`guest_run`). Four ways out:
 
 * everything went well: sealed as ok;
 * something that can happen happened (a full disk, a dead server, a time limit, an
@@ -59,7 +59,7 @@ TEARDOWN_S = 60.0
 
 @dataclass(slots=True)
 class Carrying:
-    """What a run needs besides its own parameters; the same for all runs of a call."""
+    """Holds what a run needs besides its own parameters; the same for all runs of a call."""
 
     folder: ExperimentFolder
     record: ExperimentRecord
@@ -75,7 +75,7 @@ class Carrying:
 
 
 class Execution(ABC):
-    """One run under way, wherever its parts are. `execute` is called once."""
+    """Makes one run, wherever its parts are. `execute` is called once."""
 
     def __init__(self, carrying: Carrying, run: PlannedRun, position: int) -> None:
         self.carrying = carrying
@@ -94,7 +94,7 @@ class Execution(ABC):
         self._watching = Watching({})
 
     def execute(self) -> CatalogueLine:
-        """Carry the run out; its line of the catalogue.
+        """Carries the run out and returns its line of the catalogue.
 
         Raises `Interrupted` or `CannotGoOn` (nothing is left of the run), or `ResultsError`/
         `RunFailed` when not even a failed run can be stored: then going on makes no sense.
@@ -115,12 +115,12 @@ class Execution(ABC):
         raise given_up
 
     def primary_metric(self) -> tuple[str, Metric] | None:
-        """Name and value of the metric that is shown first; None without one."""
+        """Returns name and value of the metric that is shown first; None without one."""
         metrics = self.found.metrics()
         return next(((name, m) for name, m in metrics.items() if m.primary), None)
 
     def _guarded(self, partial: PartialRun) -> NfslabError | None:
-        """The run and its teardown; why it is given up is returned, a failure noted."""
+        """Makes the run and takes it down; why it is given up is returned, a failure noted."""
         from nfslab.machine.resources import Resources
 
         given_up: NfslabError | None = None
@@ -141,14 +141,14 @@ class Execution(ABC):
 
     @contextlib.contextmanager
     def _bounded(self) -> Iterator[None]:
-        """The run has its time, and may be stopped."""
+        """Bounds the run in time, and lets it be stopped."""
         limit_s = self.setup.limits.run_s
         with self.stop.deadline(limit_s, lambda: run_over(limit_s)), self.stop.interruptible():
             yield
 
     @abstractmethod
     def _forward(self, partial: PartialRun, resources: Resources) -> None:
-        """Everything up to the last check of what was measured."""
+        """Does everything up to the last check of what was measured."""
 
     @abstractmethod
     def _take_down(self, partial: PartialRun) -> None:
@@ -179,7 +179,7 @@ class Execution(ABC):
     def _context(
         self, partial: PartialRun, resources: Resources, hosts: Mapping[str, Host], **more: Any
     ) -> RunContext:
-        """What those who make the run share."""
+        """Returns what those who make the run share."""
         from nfslab.workloads.base import RunContext
 
         return RunContext(
@@ -199,7 +199,7 @@ class Execution(ABC):
         )
 
     def _remaining_s(self) -> float:
-        """For the workload: time left. Its teardown is given time whatever happened."""
+        """Returns the time left, for the workload. Its teardown is given time whatever happened."""
         return TEARDOWN_S if self._over else self.stop.remaining_s()
 
     @contextlib.contextmanager
@@ -243,7 +243,7 @@ class Execution(ABC):
             self.found.notes.append(f"had to be cleaned up after the run: {'; '.join(left)}")
 
     def _step(self, name: str, action: Callable[[], None], partial: PartialRun) -> None:
-        """One step of the teardown; what it raises is noted and the others go on.
+        """Does one step of the teardown; what it raises is noted and the others go on.
 
         The figures of a run are measured and verified before: one that cannot be taken
         down in good order stays what it was, with a warning.

@@ -61,7 +61,7 @@ AGAIN: Final = "the same command makes it again; with another kernel if it stays
 
 
 def kernels_of(points: Sequence[Point], stop: Stop, say: Callable[[str], None]) -> Kernels:
-    """The kernels of all guests that points ask for, fetched where they are not here yet.
+    """Returns the kernels of all guests that points ask for; those not here yet are fetched.
 
     RunFailed, UsageError; Interrupted when asked to stop meanwhile.
     """
@@ -84,7 +84,7 @@ def kernels_of(points: Sequence[Point], stop: Stop, say: Callable[[str], None]) 
 
 
 class GuestRun(Execution):
-    """One run under way in a guest. `execute` is called once."""
+    """Makes one run in a guest. `execute` is called once."""
 
     def __init__(self, carrying: Carrying, run: PlannedRun, position: int, kernel: Kernel) -> None:
         super().__init__(carrying, run, position)
@@ -125,7 +125,7 @@ class GuestRun(Execution):
         self.found.outcome = Outcome(metrics=record.metrics)
 
     def _attend(self, guest: GuestAgent) -> None:
-        """Until it has ended; RunFailed, Interrupted."""
+        """Hears it until it has ended; RunFailed, Interrupted."""
         ready_s: float | None = None
         while True:
             self.stop.check()
@@ -153,7 +153,7 @@ class GuestRun(Execution):
                     )
 
     def _require_time(self, guest: GuestAgent, ready_s: float | None) -> None:
-        """RunFailed where nfslab does not begin there, or the run does not end."""
+        """Raises RunFailed where nfslab does not begin there, or the run does not end."""
         limit_s, now_s = self.setup.limits.run_s + AFTER_S, clock.monotonic()
         if self._begins_s is not None and now_s - self._begins_s > limit_s:
             said = f"the run did not end within {format_duration(limit_s)}: its limit, and "
@@ -182,7 +182,7 @@ class GuestRun(Execution):
         return self._member is not None and self._member.kvm is False
 
     def _seal(self, partial: PartialRun, started_ns: int, duration_ns: int) -> CatalogueLine:
-        """What the guest sealed, with what only this machine knows; or a run that failed."""
+        """Seals what the guest did, with what only this machine knows; or a run that failed."""
         if self._sealed is None:
             return super()._seal(partial, started_ns, duration_ns)
         record, provenance = self._sealed
@@ -209,6 +209,6 @@ class GuestRun(Execution):
             shutil.rmtree(self._work, ignore_errors=True)
 
     def _provenance(self) -> dict[str, Any]:
-        """Of the guest as it was made."""
+        """Returns that of the guest as it was made."""
         made = {} if self._member is None else self._member.made
         return {name: section | {"runs_on": fingerprint()} for name, section in made.items()}

@@ -1,6 +1,6 @@
 """What an agent does: its part of one run, or all of it, by the ordinary runner, sealed there.
 
-    prime (`spread_run`)                  this process, `python -m nfslab.experiment.in_part`
+    prime (`multi_host_run`)                  this process, `python -m nfslab.experiment.in_part`
                                      <──  ready: `facts`
     run: `asked`                     ──>
     go: `gate` "prepare"             <─>  at: `gate`        targets are up
@@ -81,7 +81,7 @@ WAIT_SLICE_S: Final = 0.2
 
 
 class AskedPart(BaseModel):
-    """A part of one run, to be made by another process."""
+    """Asks another process for a part of one run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -112,14 +112,14 @@ class AskedPart(BaseModel):
     """Sections of the provenance that only who made this host knows."""
 
     def run(self) -> PlannedRun:
-        """As the runner wants it."""
+        """Returns it as the runner wants it."""
         setup = Setup.of(self.resolved)
         point = Point(self.point_id, self.index, (), self.factors, self.settings, setup)
         return PlannedRun(point, self.block, self.attempt)
 
 
 def asked_of(execution: Execution, resolved: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `AskedPart` for a run under way that are not a part's own."""
+    """Returns the fields of `AskedPart` for a run under way that are not a part's own."""
     run, record = execution.run, execution.carrying.record
     same = {name: getattr(run.point, name) for name in ("point_id", "index", "factors", "settings")}
     trimmed = record.model_copy(update={"points": [], "axes": [], "resolved": {}})
@@ -128,7 +128,7 @@ def asked_of(execution: Execution, resolved: dict[str, Any]) -> dict[str, Any]:
 
 
 class Prime:
-    """Who told us to: orders come by a thread, and what is said is whole lines."""
+    """Is who told us to: orders come by a thread, and what is said is whole lines."""
 
     def __init__(
         self,
@@ -146,18 +146,18 @@ class Prime:
         self._stop: Stop | None = None
 
     def begin(self) -> None:
-        """Listen, and give signs of life."""
+        """Begins to listen, and to give signs of life."""
         for work in (self._listen, self._live):
             threading.Thread(target=work, daemon=True).start()
 
     def stops(self, stop: Stop) -> None:
-        """What is asked to stop when nobody is there any more."""
+        """Says what is to stop when nobody is there any more."""
         self._stop = stop
         if self.is_gone:
             stop.request("the end of the connection")
 
     def say(self, name: str, **content: Any) -> None:
-        """An event; nobody may be there to hear it."""
+        """Says an event; nobody may be there to hear it."""
         text = agent.event(name, **content)
         with self._saying:
             try:
@@ -167,7 +167,7 @@ class Prime:
                 self._leave()
 
     def order(self, name: str, check: Callable[[], object] = lambda: None) -> dict[str, Any]:
-        """The next order, which has to be this one; Interrupted when nobody is there."""
+        """Waits for the next order, which has to be this one; Interrupted when nobody is there."""
         while True:
             check()
             try:
@@ -181,7 +181,7 @@ class Prime:
             return told
 
     def pass_gate(self, name: str, check: Callable[[], object]) -> None:
-        """Say where we are, and wait until all may go on."""
+        """Says where we are, and waits until all may go on."""
         self.say("at", gate=name)
         self.order("go", check)
 
@@ -215,7 +215,7 @@ class Prime:
 
 
 class CommonStart(TimedPart):
-    """The timed part begins at the instant that all hosts are given, once all are ready."""
+    """Begins the timed part at the instant that all hosts are given, once all are ready."""
 
     def __init__(self, clock: Callable[[], int], prime: Prime, check: Callable[[], object]) -> None:
         super().__init__(clock)
@@ -237,9 +237,7 @@ class CommonStart(TimedPart):
 
 
 class PartExecution(RunExecution):
-    """The client's half of a run, on one of several client hosts."""
-
-    _is_client = True
+    """Makes the client's half of a run, on one of several client hosts."""
 
     def __init__(
         self, carrying: Carrying, run: PlannedRun, position: int, asked: AskedPart, prime: Prime
@@ -248,17 +246,19 @@ class PartExecution(RunExecution):
         self._asked = asked
         self._prime = prime
         self._spent_s: float | None = None
-        if self._is_client and self._workload.has_server:
+        self._has_server = self._workload.has_server
+        """The workload has one of its own; else each client host does all of it."""
+        if asked.share is not None and self._has_server:
             self._workload.connect_to(asked.endpoint)
 
     def _require_here(self) -> None:
-        """The workload; targets say it themselves when they come up."""
+        """Asks the workload; targets say it themselves when they come up."""
         usable = self._workload.check()
         if not usable.ok:
             raise RunFailed(usable.reason, fix=usable.fix)
 
     def _target(self, setup: TargetSetup) -> Target | None:
-        if self._workload.has_server:
+        if self._has_server:
             return None  # the server's, where that is
         target = setup.make()
         if (endpoint := self._asked.endpoint.get(setup.name)) is not None:
@@ -292,12 +292,12 @@ class PartExecution(RunExecution):
         return not self._asked.is_prime and super()._is_ours()
 
     def _prepare(self, context: RunContext) -> None:
-        """One host makes what is shared, then the others."""
+        """Waits for its turn: one host makes what is shared, then the others."""
         self._prime.pass_gate("prepare", context.remaining_s)
         super()._prepare(context)
 
     def _drop_page_cache(self) -> None:
-        """When all is prepared, on all hosts."""
+        """Waits until all is prepared, on all hosts."""
         self._prime.pass_gate("drop", self._check)
         super()._drop_page_cache()
 
@@ -307,14 +307,14 @@ class PartExecution(RunExecution):
         super()._start_watching(context)
 
     def _load(self, context: RunContext) -> Outcome:
-        """Its part of the load."""
+        """Makes its part of the load."""
         outcome = super()._measure(context)
         if outcome.handed:
             keep(outcome.handed, context.folder)
         return outcome
 
     def _measure(self, context: RunContext) -> Outcome:
-        """The timed part; nothing is taken down before all have had theirs."""
+        """Does its timed part; nothing is taken down before all have had theirs."""
         outcome = self._load(context)
         timed = context.timed
         assert isinstance(timed, CommonStart)
@@ -329,14 +329,7 @@ class PartExecution(RunExecution):
 
 
 class ServingExecution(PartExecution):
-    """The server's half: what client hosts use is up here until they are done with it."""
-
-    _is_client = False
-
-    @property
-    def _has_server(self) -> bool:
-        """The workload has one of its own; else each client host does all of it."""
-        return self._workload.has_server
+    """Makes the server's half: what client hosts use is up here until they are done with it."""
 
     def _require_here(self) -> None:
         if self._has_server:
@@ -355,7 +348,7 @@ class ServingExecution(PartExecution):
         return target if self._has_server or target.for_others() else None
 
     def _prepare(self, context: RunContext) -> None:
-        """The workload's own server; all else the client hosts do."""
+        """Prepares the workload's own server; all else the client hosts do."""
         self._prime.pass_gate("prepare", context.remaining_s)
         self._watching.ready(context)
         if self._has_server:
@@ -364,7 +357,7 @@ class ServingExecution(PartExecution):
         self._prime.say("serves", endpoint=endpoint)
 
     def _load(self, context: RunContext) -> Outcome:
-        """Until all client hosts have had their timed part."""
+        """Waits until all client hosts have had their timed part."""
         before_s = self._workload.server_cpu_s() if self._has_server else None
         with context.timed():
             self._prime.order("go", self._check)
@@ -373,7 +366,7 @@ class ServingExecution(PartExecution):
         return Outcome(metrics={})
 
     def _verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """The workload's own server against what all hosts did; else each verifies its part.
+        """Verifies the workload's own server with what all hosts did; else each verifies its part.
 
         What is found is the run's, and the prime's to judge.
         """
@@ -390,13 +383,13 @@ class ServingExecution(PartExecution):
 
 
 def main() -> int:
-    """The exit code, as of `part`."""
+    """Makes the part in the current folder; returns the exit code of `part`."""
     os.environ["NFSLAB_TURN"] = ""  # the prime has the turn
     return part(Prime(), Path.cwd())
 
 
 def part(prime: Prime, folder: Path) -> int:
-    """The part that the prime asks for, made in this folder.
+    """Makes the part that the prime asks for, in this folder.
 
     Returns 0 when it is sealed, 1 when an error was said, 3 when nobody is there.
     """

@@ -49,7 +49,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The hosts of a run; to close the cluster ends them."""
+    """Holds the hosts of a run; to close the cluster ends them."""
 
     cluster: Cluster
     clients: Sequence[Member]
@@ -59,7 +59,7 @@ class Members:
 
 
 def members_of(asked: Setup, resources: Resources, kernels: Kernels | None = None) -> Members:
-    """The hosts that `[client]` and `[server]` ask for, and the way between them; RunFailed.
+    """Connects the hosts that `[client]` and `[server]` ask for, and the way between; RunFailed.
 
     `kernels`: those of guests, where there are some."""
     cluster, link = KINDS[asked.client.host].connect(asked, resources, kernels or {})
@@ -72,7 +72,7 @@ def members_of(asked: Setup, resources: Resources, kernels: Kernels | None = Non
 
 
 def server_here(resources: Resources, link: Link) -> Member:
-    """This machine, where the server's half of a run is made if no other host is named."""
+    """Makes this machine the host of the server's half, where no other one is named."""
     from nfslab.cluster.here import MemberHere
 
     return MemberHere(SERVER_HERE, resources, address=link.server)
@@ -86,7 +86,7 @@ def awaited_members(
     remaining_s: Callable[[], float],
     show: Callable[[str], object],
 ) -> Members:
-    """The same for a run that begins; CannotGoOn: machines that it needs stay away.
+    """Does the same for a run that begins; CannotGoOn: machines that it needs stay away.
 
     `remaining_s` is its time, and raises when that is over, or when it is to stop. Hosts on this
     machine are made anew for each run, so that one that fails says nothing of the next.

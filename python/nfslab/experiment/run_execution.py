@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class RunExecution(Execution):
-    """A run, or a part of one, whose targets, workload and collectors are made by this process."""
+    """Makes a run, or a part of one, whose targets, workload and collectors are of this process."""
 
     def __init__(self, carrying: Carrying, run: PlannedRun, position: int) -> None:
         super().__init__(carrying, run, position)
@@ -48,7 +48,7 @@ class RunExecution(Execution):
         self._watching = Watching(self.setup.collectors)
 
     def _forward(self, partial: PartialRun, resources: Resources) -> None:
-        """Everything up to `verify`."""
+        """Does everything up to `verify`."""
         if not self.carrying.asked:
             with self.phase("preflight"):
                 self._require_here()
@@ -85,24 +85,24 @@ class RunExecution(Execution):
             self._require_truth()
 
     def _prepare(self, context: RunContext) -> None:
-        """Everything that must not be timed."""
+        """Does everything that must not be timed."""
         self._watching.ready(context)
         self._workload.prepare(context)
 
     def _measure(self, context: RunContext) -> Outcome:
-        """The timed part."""
+        """Does what is timed."""
         return self._workload.measure(context)
 
     def _verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
-        """Is what was measured true?"""
+        """Finds out whether what was measured is true."""
         return self._workload.verify(context, outcome)
 
     def _finish(self, context: RunContext) -> None:
-        """The workload ends; called always."""
+        """Ends the workload; called always."""
         self._workload.finish(context)
 
     def _require_here(self) -> None:
-        """RunFailed when this machine cannot make it."""
+        """Raises RunFailed where this machine cannot make it."""
         require_here(self.run.point)
 
     def _drop_page_cache(self) -> None:
@@ -125,7 +125,7 @@ class RunExecution(Execution):
         return not self._workload.others_serve and not any(map(_others_serve, places))
 
     def _bring_up_hosts(self, resources: Resources) -> None:
-        """The servers' host is this machine; the client's is what `client.host` says."""
+        """Servers are on this machine; the client's host is what `client.host` says."""
         from nfslab.hosts.local import LocalHost
 
         self._hosts["server"] = LocalHost()
@@ -139,7 +139,7 @@ class RunExecution(Execution):
             client.up(resources)
 
     def _bring_up(self, resources: Resources) -> None:
-        """Every target that plays a role, each once, on the host that uses its files."""
+        """Brings up every target that plays a role, each once, on the host that uses its files."""
         from nfslab.hosts.base import Hosts
 
         hosts = Hosts(self._files_host(), self._hosts["server"])
@@ -159,25 +159,25 @@ class RunExecution(Execution):
             self._cgroup = memory_cgroup(self.setup.limits.memory, resources)
 
     def _files_host(self) -> Host:
-        """Where the targets' files are used."""
+        """Returns the host where the targets' files are used."""
         return self._hosts[self._workload.files_on]
 
     def _target(self, setup: TargetSetup) -> Target | None:
-        """A target of the run; None: it is not up here."""
+        """Makes a target of the run; None: it is not up here."""
         return setup.make()
 
     def endpoint(self) -> dict[str, Any]:
-        """Target that is up -> what other hosts need to use it."""
+        """Returns what other hosts need to use each target that is up."""
         return {place.target: target.endpoint(place) for target, place in self._up}
 
     def _timed_part(self, host: Host) -> TimedPart:
-        """On the clock of the client's host."""
+        """Makes the timed part, on the clock of the client's host."""
         from nfslab.context import TimedPart
 
         return TimedPart(host.monotonic_ns)
 
     def _make_context(self, partial: PartialRun, resources: Resources) -> RunContext:
-        """What the workload and the collectors share."""
+        """Makes what the workload and the collectors share."""
         from nfslab.context import Services
 
         hosts, services = dict(self._hosts), Services(memory_cgroup=self._cgroup)
@@ -189,7 +189,7 @@ class RunExecution(Execution):
         return self._context(partial, resources, hosts, services=services, timed=timed)
 
     def _look_around(self) -> None:
-        """The machine as it is right before the run, its load included."""
+        """Notes the machine as it is right before the run, its load included."""
         from nfslab.experiment.provenance import provenance
 
         paths = [place.path for place in self.found.places.values()]

@@ -42,7 +42,7 @@ SAID_BYTES_MAX: Final = 1 << 14
 
 @dataclass(slots=True)
 class RunHost:
-    """One of them."""
+    """Is one of them."""
 
     member: Member
     agent: Agent = field(init=False)
@@ -67,14 +67,14 @@ class RunHost:
 
     @property
     def said_as(self) -> str:
-        """For people."""
+        """Names it for people."""
         if self.name == SERVER_HERE:
             return "server"
         return f"{'server host' if self.serves else 'client host'} {self.name}"
 
     @property
     def name(self) -> str:
-        """As the user named it."""
+        """Names it as the user did."""
         return self.member.name
 
     @property
@@ -89,7 +89,7 @@ class RunHost:
 
     @property
     def drift_ppm(self) -> float | None:
-        """How much faster its clock goes than ours."""
+        """Says how much faster its clock goes than ours."""
         span_s = self.compared[1] - self.compared[0]
         if span_s <= 0:
             return None
@@ -97,7 +97,7 @@ class RunHost:
 
 
 class RunHosts:
-    """All of them, in the order of their names; `end` whatever happened."""
+    """Talks to all of them, in the order of their names; `end` whatever happened."""
 
     def __init__(self, show: Callable[[str], None], check: Callable[[], object]) -> None:
         """`show` tells a person how far they are; `check` raises to give the run up."""
@@ -111,11 +111,11 @@ class RunHosts:
 
     @property
     def all(self) -> list[RunHost]:
-        """Each with an agent, the server's behind the others."""
+        """Lists each with an agent, the server's behind the others."""
         return [*self.hosts, *([self.serving] if self.serving else [])]
 
     def begin(self, clients: Sequence[Member], server: Member) -> None:
-        """An agent on each, until each is ready; RunFailed."""
+        """Begins an agent on each, and waits until each is ready; RunFailed."""
         for member in clients:
             self.hosts.append(self._begun(RunHost(member)))
         self.serving = self._begun(RunHost(server, serves=True))
@@ -125,12 +125,12 @@ class RunHosts:
             host.facts = told if isinstance(told, dict) else {}
 
     def _begun(self, host: RunHost) -> RunHost:
-        """The same with its agent, which is heard."""
+        """Returns the same with its agent, which is heard."""
         host.agent = host.member.begin(MODULE, lambda said: self._heard.put((host, said)))
         return host
 
     def tell_all(self, name: str, **content: Any) -> None:
-        """The same order to all of them."""
+        """Gives the same order to all of them."""
         for host in self.all:
             host.agent.tell(name, **content)
 
@@ -140,7 +140,7 @@ class RunHosts:
         wait: Literal["ready_s", "busy_s", "load_s"] = "busy_s",
         of: Sequence[RunHost] | None = None,
     ) -> None:
-        """Until each (or each of those) has said this; RunFailed names the one that does not.
+        """Waits until each (or each of those) has said this; RunFailed names the one that does not.
 
         None may be silent for longer than that of its host's patience. Where all wait for each
         other, they go on.
@@ -158,7 +158,7 @@ class RunHosts:
             self._let_meet()
 
     def compare_clocks(self, *, before: bool) -> None:
-        """Of all hosts, now."""
+        """Compares those of all hosts, now."""
         for host in self.all:
             offset = host.member.clocks().monotonic
             now = clock.monotonic()
@@ -168,7 +168,7 @@ class RunHosts:
                 host.after, host.compared = offset, (host.compared[0], now)
 
     def require_server(self, within_s: float) -> None:
-        """RunFailed by the server's host, which may be why others fail.
+        """Raises RunFailed by the server's host, which may be why others fail.
 
         It has so long to say that it does; then it is waited for, until it says why.
         """
@@ -215,18 +215,18 @@ class RunHosts:
             host.agent.tell("meet", at_ns=common_ns + offset_ns, common_ns=common_ns, said=said)
 
     def forget_silence(self) -> None:
-        """From now on it is looked at anew."""
+        """Looks at it anew from now on."""
         for host in self.all:
             host.silence_s = 0.0
 
     def fetch(self, folder: Path, of: Sequence[RunHost]) -> None:
-        """Working folders of hosts that have sealed their part, as `folder`/NAME; RunFailed."""
+        """Fetches folders of hosts that have sealed their part, as `folder`/NAME; RunFailed."""
         self.await_all("ended", of=of)
         for host in of:
             host.agent.fetch(folder / host.name)
 
     def fetch_failed(self, folder: Path) -> list[str]:
-        """The same of those whose part failed; their names."""
+        """Fetches the same of those whose part failed; returns their names."""
         names = []
         for host in self.all:
             if host.said.get("sealed", {}).get("status") == "failed":
@@ -249,7 +249,7 @@ class RunHosts:
         self.serving = None
 
     def _listened(self) -> tuple[RunHost, dict[str, Any]] | None:
-        """What one says within a slice. While we stood still ourselves, nobody was silent."""
+        """Returns what one says within a slice. While we stood still, nobody was silent."""
         before = clock.monotonic()
         try:
             heard = clock.get(self._heard, SLICE_S)
@@ -262,7 +262,7 @@ class RunHosts:
         return heard
 
     def _hear(self, host: RunHost, said: dict[str, Any]) -> None:
-        """One event; RunFailed for one that ends the run."""
+        """Takes one event; RunFailed for one that ends the run."""
         now = clock.monotonic()
         host.silence_s = max(host.silence_s, now - host.seen)
         host.seen = now
@@ -301,12 +301,12 @@ class RunHosts:
 
 
 def _last(host: RunHost) -> str:
-    """Where one is that waits for nobody."""
+    """Says where one is that waits for nobody."""
     return "its end" if "measured" in host.said else "the load"
 
 
 def told_by_agent(host: RunHost, event: str, name: str, kind: type[T]) -> T:
-    """What its last event of that name has under this one; RunFailed where that is none."""
+    """Returns what its last event of that name has under this one; RunFailed where that is none."""
     told = host.said.get(event, {}).get(name)
     if not isinstance(told, kind):
         raise RunFailed(
@@ -323,7 +323,7 @@ def _ended(host: RunHost) -> None:
 
 
 def lost(host: str, why: str) -> RunFailed:
-    """The error for a host that is gone."""
+    """Makes the error for a host that is gone."""
     return RunFailed(
         f"{host} was lost",
         why=why,

@@ -29,6 +29,7 @@ from nfslab.experiment.folders import (
 )
 from nfslab.experiment.forecast import Forecast
 from nfslab.experiment.guest_run import GuestRun, kernels_of
+from nfslab.experiment.multi_host_run import MultiHostRun
 from nfslab.experiment.plan import (
     PlannedRun,
     blocks_now,
@@ -41,7 +42,6 @@ from nfslab.experiment.reading import Experiment, read_experiment
 from nfslab.experiment.repetitions import repetitions_text
 from nfslab.experiment.run_execution import RunExecution
 from nfslab.experiment.shared import run_cache, warm_up
-from nfslab.experiment.spread_run import SpreadExecution
 from nfslab.experiment.stop import Stop, TimeOver
 from nfslab.machine.turn import Turn
 from nfslab.quantities import format_duration
@@ -281,7 +281,7 @@ def _execution(carrying: Carrying, run: PlannedRun, place: int) -> Execution:
     if (asked := run.point.setup.machine.asked_kernel) is not None:
         return GuestRun(carrying, run, place, carrying.kernels[asked])
     if run.point.setup.client.hosts is not None:
-        return SpreadExecution(carrying, run, place)
+        return MultiHostRun(carrying, run, place)
     return RunExecution(carrying, run, place)
 
 

@@ -147,7 +147,7 @@ def events(
 
 
 class Group:
-    """Children that make one load, each with a name for people; `leave` in any case."""
+    """Begins and hears the children of one load, each with a name for people; always `leave`."""
 
     def __init__(self, module: str, names: Sequence[str]) -> None:
         """All are begun, or none; RunFailed."""
@@ -165,7 +165,7 @@ class Group:
                 ) from error
 
     def tell(self, name: str, **content: Any) -> None:
-        """The same order to all."""
+        """Gives the same order to all."""
         for child in self.children:
             child.tell(name, **content)
 
@@ -177,7 +177,7 @@ class Group:
         of: Iterable[int] | None = None,
         check: Callable[[], object] = lambda: None,
     ) -> None:
-        """Wait until each (or each of those) has said this; RunFailed for one that fails or ends.
+        """Waits until each (or each of those) has said this; RunFailed for one that fails or ends.
 
         `hear` is given all that they say, by their index; `check` raises to give it up.
         """

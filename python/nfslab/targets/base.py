@@ -136,7 +136,7 @@ class Target(ABC):
         return False
 
     def endpoint(self, place: Place) -> dict[str, Any]:
-        """What those others need to use what is up here, as JSON: for their `taken`."""
+        """What those others need to use what is up here, as JSON: for their `connect_to`."""
         return {}
 
     def connect_to(self, endpoint: dict[str, Any]) -> None:

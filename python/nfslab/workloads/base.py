@@ -57,7 +57,8 @@ class WorkloadParameters(BaseModel):
 
 
 class DefinedParameters(WorkloadParameters):
-    """Of a workload whose data or scripts are its own: another definition is another experiment."""
+    """Belongs to a workload whose data or scripts are its own: another definition is another
+    experiment."""
 
     definition: str = ""
     """SHA-256 of what makes them; filled in."""
@@ -65,11 +66,11 @@ class DefinedParameters(WorkloadParameters):
     @classmethod
     @abstractmethod
     def defined(cls) -> str:
-        """The definition that this nfslab has."""
+        """Returns the definition that this nfslab has."""
 
     @classmethod
     def defined_for(cls, given: Mapping[str, Any]) -> str:
-        """The same where it is another one for other parameters."""
+        """Returns the same where it is another one for other parameters."""
         return cls.defined()
 
     @model_validator(mode="before")
@@ -92,7 +93,7 @@ class DefinedParameters(WorkloadParameters):
 
 @dataclass(slots=True)
 class RunContext:
-    """What a workload and the collectors of one run share."""
+    """Holds what a workload and the collectors of one run share."""
 
     folder: Path
     """The run's folder while it is being made; write below samples/, evidence/, logs/."""
@@ -130,20 +131,20 @@ class RunContext:
 
     @property
     def logs(self) -> Path:
-        """The run's folder for what programs say; made when first asked for."""
+        """Returns the run's folder for what programs say; made when first asked for."""
         folder = self.folder / "logs"
         folder.mkdir(exist_ok=True)
         return folder
 
     @property
     def files_host(self) -> Host:
-        """Where the places' files are used."""
+        """Returns the host where the places' files are used."""
         return self.server_host if self.files_on == "server" else self.client_host
 
 
 @dataclass(frozen=True)
 class Completions:
-    """Operations completed in each of some bins that follow each other."""
+    """Counts operations completed in each of some bins that follow each other."""
 
     begin_ns: int
     """Of the first bin, from the run's start."""
@@ -153,7 +154,7 @@ class Completions:
 
 @dataclass(frozen=True, slots=True)
 class HostFigures:
-    """What one of several client hosts did in the timed part."""
+    """Tells what one of several client hosts did in the timed part."""
 
     operations: float
     """Or whatever the workload counts."""
@@ -164,7 +165,7 @@ class HostFigures:
 
 @dataclass(slots=True)
 class Outcome:
-    """What the timed part yielded."""
+    """Holds what the timed part yielded."""
 
     metrics: dict[str, Metric]
     samples: dict[str, pa.Table] = field(default_factory=dict)
@@ -183,7 +184,7 @@ class Outcome:
 
 
 class Workload(ABC):
-    """What loads a target."""
+    """Loads a target."""
 
     kind: ClassVar[str]
     summary: ClassVar[str]
@@ -198,7 +199,8 @@ class Workload(ABC):
     """May programs that it does not start work for it, such as a server that is there?"""
     has_server: ClassVar[bool] = False
     """It brings up a server of its own. For several client hosts the prime, or the server's host,
-    prepares and verifies it, on targets there; they are told how to reach it, and make the load."""
+    prepares and verifies it, on targets there; they are told how to reach it, and make the load.
+    What is told (`endpoint`, `account`) is JSON."""
 
     def __init__(self, parameters: WorkloadParameters) -> None:
         self.parameters = parameters
@@ -248,50 +250,50 @@ class Workload(ABC):
         )
 
     def connections(self, processes: int) -> int:
-        """Of each of several client hosts with so many processes: the ports that they take."""
+        """Returns the ports that each of several client hosts with so many processes takes."""
         return processes
 
     def endpoint(self) -> dict[str, Any]:
-        """What client hosts need to load what `prepare` brought up, as JSON: see `connect_to`."""
+        """Returns what `connect_to` of client hosts needs to load what `prepare` brought up."""
         return {}
 
     def connect_to(self, endpoint: dict[str, Any]) -> None:  # noqa: B027
-        """Use the server that has this `endpoint`; called before `check`. From then on `prepare`
+        """Uses the server that has this `endpoint`; called before `check`. From then on `prepare`
         and `measure` are of this host's part of the load alone, and nothing is verified."""
 
     def server_cpu_s(self) -> float | None:
-        """CPU time that its own server has used so far; None where nobody knows."""
+        """Returns the CPU time that its own server has used so far; None where nobody knows."""
         return None
 
     def require_up(self, within_s: float = 0.0) -> None:  # noqa: B027
-        """RunFailed where what it brought up is gone, or goes so soon."""
+        """Raises RunFailed where what it brought up is gone, or goes so soon."""
 
     def account(self) -> dict[str, Any]:
-        """What client hosts did, behind `merge`, as JSON: for `verify` where its server is."""
+        """Returns what client hosts did, behind `merge`, for `verify` where its server is."""
         return {}
 
     def add_account(self, account: dict[str, Any]) -> None:  # noqa: B027
-        """Verify with this `account` of client hosts."""
+        """Verifies with this `account` of client hosts."""
 
     def merge(self, context: RunContext, parts: Sequence[HostPart]) -> Outcome:
-        """The outcome of the whole load; `parts` in the order of hosts, all of them. RunFailed."""
+        """Returns the outcome of the whole load; `parts` are of all hosts, in order. RunFailed."""
         raise NotImplementedError(f"{self.kind} says that it runs on several hosts")
 
     def load_shape(self) -> LoadShape | None:
-        """How it offers its load; None for a program of which that is not known."""
+        """Says how it offers its load; None for a program of which that is not known."""
         return None
 
     def owner(self) -> int | None:
-        """User id that must be able to write on the places; None for the caller's."""
+        """Returns the user id that must be able to write on the places; None for the caller's."""
         return None
 
     @abstractmethod
     def estimate_s(self) -> float:
-        """Rough seconds of one run (all phases), for the plan."""
+        """Returns rough seconds of one run (all phases), for the plan."""
 
     @abstractmethod
     def estimate_bytes(self) -> dict[str, int]:
-        """Role -> rough bytes needed there, for the plan and the check of space."""
+        """Returns rough bytes needed by each role, for the plan and the check of space."""
 
     @abstractmethod
     def prepare(self, context: RunContext) -> None:
@@ -299,7 +301,7 @@ class Workload(ABC):
 
     @abstractmethod
     def measure(self, context: RunContext) -> Outcome:
-        """The timed part."""
+        """Does what is timed."""
 
     def verify(self, context: RunContext, outcome: Outcome) -> list[CheckRecord]:
         """Is what was measured true? A check with verdict "violation" fails the run.
@@ -315,7 +317,7 @@ class Workload(ABC):
 
 
 class OwnCommand(Workload):
-    """A workload that is a program of ours, in a process of its own.
+    """Runs a program of ours, in a process of its own.
 
     So a memory limit and the CPU account apply to it alone, and a person can repeat by hand what
     the run's record shows.
@@ -337,7 +339,7 @@ class OwnCommand(Workload):
         phase: str,
         watcher: LaunchWatcher | None = None,
     ) -> str:
-        """What the program of a module printed, asked for this; RunFailed in its own words.
+        """Returns what the program of a module printed, asked for this; RunFailed in its own words.
 
         Behind a failure, what it had measured is in the logs.
         """
@@ -373,12 +375,12 @@ class OwnCommand(Workload):
 
 
 def spent(before_s: float | None, after_s: float | None) -> float | None:
-    """CPU time between two readings, as far as both are known."""
+    """Returns the CPU time between two readings, as far as both are known."""
     return None if before_s is None or after_s is None else after_s - before_s
 
 
 def refuse_debug_build(flags: list[str]) -> None:
-    """RunFailed when these flags of a result say that the core is a debug build."""
+    """Raises RunFailed when these flags of a result say that the core is a debug build."""
     if "debug_build" in flags:
         raise RunFailed(
             "the Rust core is a debug build: its figures mean nothing",
@@ -387,7 +389,7 @@ def refuse_debug_build(flags: list[str]) -> None:
 
 
 def buckets_table(histograms: Iterable[tuple[str, str]]) -> pa.Table:
-    """Buckets of histograms: (phase, HdrHistogram V2 as base64)."""
+    """Makes a table of buckets of histograms: (phase, HdrHistogram V2 as base64)."""
     import pyarrow as pa
 
     from nfslab._core import Histogram

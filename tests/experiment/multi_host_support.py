@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FILE = """\
 [experiment]
-name = "spread"
+name = "hosts"
 repetitions = 1
 seed = 7
 collectors = ["nfs_server"]
@@ -57,7 +57,7 @@ def written(
     for old, new in changes:
         assert old in text, f"{old!r} is not in the file"
         text = text.replace(old, new)
-    path = tmp_path / "spread.toml"
+    path = tmp_path / "hosts.toml"
     path.write_text(text, "utf-8")
     return path
 

@@ -60,8 +60,8 @@ DEATH_WAIT_S: Final = 1.0
 AGAIN: Final = "run it again; if it stays so, see that host's nfslab and disk"
 
 
-class SpreadExecution(Execution):
-    """One run under way on several client hosts. `execute` is called once."""
+class MultiHostRun(Execution):
+    """Makes one run by agents on several hosts. `execute` is called once."""
 
     def __init__(self, carrying: Carrying, run: PlannedRun, position: int) -> None:
         super().__init__(carrying, run, position)
@@ -102,7 +102,7 @@ class SpreadExecution(Execution):
             self._require_truth()
 
     def _bring_up_hosts(self, resources: Resources) -> None:
-        """An agent is ready on each."""
+        """Begins an agent on each, and waits until all are ready."""
         found = awaited_members(
             self.setup, resources, self.carrying.kernels,
             remaining_s=self._remaining_s, show=self.carrying.show_phase,
@@ -122,7 +122,7 @@ class SpreadExecution(Execution):
         return self._hosts.serving
 
     def _watches(self, one: CollectorSetup, host: RunHost) -> bool:
-        """On a host: its side, and its machine where nobody else of the run watches that."""
+        """Is a collector that host's: of its side, or its machine where no other watches that?"""
         if host.serves:
             return one.side() == "server" or self._has_server
         is_seen = host.is_prime and self._server.is_prime
@@ -131,7 +131,7 @@ class SpreadExecution(Execution):
         return one.side() != "server"
 
     def _prepare(self) -> None:
-        """The server's half first; then one client host makes what is shared, then the others."""
+        """Has the server's half prepared, then what is shared by one client host, then the rest."""
         self._hosts.await_all("at prepare", of=self._ask([self._server]))
         self._let_prepare([self._server])
         endpoint = told_by_agent(self._server, "serves", "endpoint", dict)
@@ -143,7 +143,7 @@ class SpreadExecution(Execution):
         self._hosts.await_all("at measure")
 
     def _ask(self, hosts: Sequence[RunHost], **told: Any) -> Sequence[RunHost]:
-        """Each of them gets its part."""
+        """Gives each of them its part."""
         for number, host in enumerate(hosts):
             asked = self._asked(number, host).model_copy(update=told)
             host.agent.tell("run", asked=asked.model_dump(mode="json"))
@@ -155,7 +155,7 @@ class SpreadExecution(Execution):
         self._hosts.await_all("at drop", of=hosts)
 
     def _measure(self, context: RunContext) -> None:
-        """The timed part of all hosts."""
+        """Has all hosts do their timed part."""
         try:
             self._load(context)
         except RunFailed:
@@ -165,7 +165,7 @@ class SpreadExecution(Execution):
             raise
 
     def _load(self, context: RunContext) -> None:
-        """All armed, one instant for all; until each has had its timed part."""
+        """Gives all one instant once they are armed; each has its timed part."""
         hosts = self._hosts
         hosts.tell_all("go", gate="measure")
         hosts.await_all("armed")
@@ -188,12 +188,12 @@ class SpreadExecution(Execution):
 
     @staticmethod
     def _on_our_clock(host: RunHost, name: str) -> int | None:
-        """Where its timed part began or ended; None: it did not say."""
+        """Returns where its timed part began or ended; None: it did not say."""
         at_ns = host.said["measured"].get(name)
         return at_ns - host.before.offset_ns if isinstance(at_ns, int) else None
 
     def _timed_part_of_all(self, now_ns: int) -> tuple[int, int]:
-        """From the first host's beginning to the last one's end, by their programs' account.
+        """Spans the first host's beginning to the last one's end, by their programs' account.
 
         Evidence is put on that axis when its collectors stop, as samples are when they are merged.
         """
@@ -205,7 +205,7 @@ class SpreadExecution(Execution):
         return self._zero_ns, max(ends, default=now_ns)
 
     def _gather(self, context: RunContext) -> list[HostPart]:
-        """What client hosts sealed comes home, and is put together; RunFailed."""
+        """Brings home what client hosts sealed, and puts it together; RunFailed."""
         clients = self._hosts.hosts
         self._let_seal(clients)
         parts = self._fetched(context.folder, clients)
@@ -218,7 +218,7 @@ class SpreadExecution(Execution):
         return parts
 
     def _tell_shares(self, outcome: Outcome) -> None:
-        """What each host did, as the workload says."""
+        """Notes what each host did, as the workload says."""
         records = self.found.client_hosts
         total = sum(one.operations for one in outcome.by_host.values())
         for record in records:
@@ -230,7 +230,7 @@ class SpreadExecution(Execution):
                 record.planned_share = even if did.planned_share is None else did.planned_share
 
     def _end_server(self, context: RunContext, parts: Sequence[HostPart]) -> None:
-        """The server's half is verified with what all hosts did, and comes home; RunFailed."""
+        """Has the server's half verified with what all hosts did, and brings it home; RunFailed."""
         found, host = self.found, self._server
         if self._has_server:
             found.checks += self._verified(host)
@@ -253,7 +253,7 @@ class SpreadExecution(Execution):
             found.notes += [f"{server.name}: {note}" for note in server.record.notes]
 
     def _take_in(self, context: RunContext, server: HostPart) -> None:
-        """What was made on this machine is the run's own."""
+        """Makes what was made on this machine the run's own."""
         load = self.found.provenance.get("load_before")
         self.found.provenance = read_provenance(server.folder) | {"load_before": load}
         self.found.phases += [
@@ -266,13 +266,13 @@ class SpreadExecution(Execution):
         shutil.rmtree(server.folder)
 
     def _let_seal(self, hosts: Sequence[RunHost]) -> None:
-        """They end their part, and seal it."""
+        """Lets them end their part, and seal it."""
         for host in hosts:
             host.agent.tell("go", gate="finish")
         self._hosts.await_all("sealed", of=hosts)
 
     def _verified(self, host: RunHost) -> list[CheckRecord]:
-        """The workload's own server, by who has it, with what all hosts did; RunFailed."""
+        """Has the workload's own server verified, with what all hosts did; RunFailed."""
         host.agent.tell("verify", account=self._workload.account())
         self._hosts.await_all("verified", of=[host])
         told = told_by_agent(host, "verified", "checks", list)
@@ -284,7 +284,7 @@ class SpreadExecution(Execution):
             ) from error
 
     def _fetched(self, run: Path, hosts: Sequence[RunHost]) -> list[HostPart]:
-        """The sealed runs of some hosts, in `hosts` of the run's folder."""
+        """Brings the sealed runs of some hosts to `hosts` of the run's folder."""
         arrived = run / ".arrived"
         arrived.mkdir()
         self._hosts.fetch(arrived, hosts)
@@ -302,7 +302,7 @@ class SpreadExecution(Execution):
     def _take_tables(
         self, run: Path, parts: Sequence[HostPart], server: HostPart, record: RunHostRecord
     ) -> None:
-        """Evidence of the two sides, where each is one host; RunFailed.
+        """Takes the evidence of each of the two sides that is one host; RunFailed.
 
         With a server of the workload's own the server's side alone: what is watched is that.
         """
@@ -318,7 +318,7 @@ class SpreadExecution(Execution):
         self._watching.records += take_tables(run, server, there, moved_ns)
 
     def _tell_places(self, client: HostPart, server: HostPart) -> None:
-        """Mounts are those of the client hosts; what none mounts is where it is served."""
+        """Notes mounts as client hosts have them, and what none mounts where it is served."""
         served = server.record.places
         if self._has_server:
             self.found.places_there = dict(served)
@@ -329,7 +329,7 @@ class SpreadExecution(Execution):
             self.found.places_there[role] = place if is_seen else served.get(role, place)
 
     def _record(self, host: RunHost, part: HostPart) -> RunHostRecord:
-        """What is kept of a host, but for what the workload says of it."""
+        """Returns what is kept of a host, but for what the workload says of it."""
         said, there = host.said["measured"], part.record.hosts.get("client")
         began, busy = said.get("began_ns"), said.get("busy")
         started_ns = self._on_our_clock(host, "start_ns")
@@ -357,16 +357,16 @@ class SpreadExecution(Execution):
         return Share(number, len(self._hosts.hosts), self.setup.client.processes)
 
     def _is_emulated(self) -> bool:
-        """A client host's is enough."""
+        """A client host's emulation is enough."""
         return self._emulated or super()._is_emulated()
 
     def _made(self, host: RunHost) -> dict[str, Any]:
-        """Sections of a client host's provenance that only this machine knows."""
+        """Returns sections of a client host's provenance that only this machine knows."""
         made = {name: dict(section) for name, section in host.member.made.items()}
         return {name: section | {"runs_on": fingerprint()} for name, section in made.items()}
 
     def _asked(self, number: int, host: RunHost) -> AskedPart:
-        """The part of one host: its own targets and collectors, without what is done elsewhere."""
+        """Makes the part of one host: its targets and collectors, not what is done elsewhere."""
         resolved = self.setup.resolved()
         resolved["client"] = {"host": LocalHost.kind}
         resolved.pop(CLUSTER, None)
@@ -395,7 +395,7 @@ class SpreadExecution(Execution):
         return host not in here[1:] or os.geteuid() != 0
 
     def _take_down(self, partial: PartialRun) -> None:
-        """What one left whose part failed is kept; then agents, if they are there, and hosts."""
+        """Keeps what one left whose part failed; ends agents, if they are there, and hosts."""
         if self.found.context is not None and self.found.failure is not None:
             folder = self.found.context.folder
             self._step("finish", lambda: self._keep_what_failed(folder), partial)
@@ -415,7 +415,7 @@ class SpreadExecution(Execution):
             cluster.close()
 
     def _keep_what_failed(self, run: Path) -> None:
-        """Of a host whose part failed: what it sealed, as its logs may tell why; else the logs of
+        """Keeps what a host sealed whose part failed, as its logs may tell why; else the logs of
         the servers here."""
         arrived = run / ".failed"
         try:
