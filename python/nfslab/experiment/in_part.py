@@ -175,7 +175,7 @@ class Prime:
             except queue.Empty:
                 continue
             if told is None:
-                raise Interrupted("nobody is there who asked for this")
+                raise Interrupted("the controller closed the connection")
             if told.get("do") != name:
                 raise RunFailed(f"{str(told)[:200]} instead of {name!r}", fix="Please report this.")
             return told
