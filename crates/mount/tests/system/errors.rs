@@ -16,11 +16,10 @@ fn a_full_server_is_told_at_fsync_or_close_at_the_latest() {
     if !possible() {
         return;
     }
+    let _closed_is_closed = no_forks();
     let server = Server::limited(8 << 20, ExportOptions::default());
     for options in ["", "sync", "wsize=4k,nconnect=2", "writeback"] {
         let mounted = server.mount(options);
-        // A file that a child has open keeps its room.
-        let _closed_is_closed = no_forks();
         let path = mounted.path.join("f");
         let mut file = File::create(&path).unwrap();
         let written = file.write_all(&vec![1; 20 << 20]);
@@ -40,6 +39,7 @@ fn a_full_server_is_told_at_close() {
     if !possible() {
         return;
     }
+    let _closed_is_closed = no_forks();
     for options in ["", "writeback"] {
         told_at_close(options);
     }
@@ -70,6 +70,7 @@ fn a_file_removed_by_another_client_is_stale() {
     if !possible() {
         return;
     }
+    let _closed_is_closed = no_forks();
     let server = Server::memory();
     let (one, two) = (server.mount(""), server.mount(""));
     fs::write(one.path.join("f"), "x").unwrap();
@@ -95,6 +96,7 @@ fn a_read_only_export_and_a_read_only_mount_refuse_changes() {
     if !possible() {
         return;
     }
+    let _closed_is_closed = no_forks();
     let options = ExportOptions {
         read_only: true,
         ..ExportOptions::default()
@@ -127,6 +129,7 @@ fn a_squashed_root_is_refused_at_open() {
     if !possible() {
         return;
     }
+    let _closed_is_closed = no_forks();
     use std::os::unix::fs::PermissionsExt;
     let options = ExportOptions {
         squash: Squash::Root,

@@ -27,7 +27,8 @@ pub const EXPORT: &str = "/export";
 /// that is closed here meanwhile stays open there, and its mount busy.
 static FORKS: RwLock<()> = RwLock::new(());
 
-/// While it is held no other test begins a process: what is closed is closed.
+/// While it is held no other test begins a process: what is closed is closed, and its error is
+/// told to us.
 pub fn no_forks() -> RwLockReadGuard<'static, ()> {
     FORKS.read().unwrap_or_else(PoisonError::into_inner)
 }
